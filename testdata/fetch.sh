@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Copy the fixtures that the tests need out of a folder of recordings.
+#
+#   testdata/fetch.sh FOLDER        FOLDER has golden/*.zip and vectors/*
+#
+# The fixtures are committed: nobody needs this script to run the tests. It is
+# how the selection below is brought in again after the recordings were remade
+# (testdata/README.md says how each was made).
+set -euo pipefail
+
+from=${1:?usage: testdata/fetch.sh FOLDER}
+here=$(cd "$(dirname "$0")" && pwd)
+
+golden=(
+  w015-v6-bloom
+  w015-v6-bloom-nomdt
+  w015-v6-nonpartitioned
+  w015-v6-hive-style
+  w015-v6-global-bloom-move
+  w015-v6-default-payload
+  w015-v6-failed-inflight
+  w015-v6-failed-rollback
+  w015-v6-failed-rollback-nomarkers
+  w015-v6-compaction-pending
+  w015-v6-compaction-clean
+)
+
+mkdir -p "$here/golden" "$here/vectors"
+for name in "${golden[@]}"; do
+  install -m 644 "$from/golden/$name.zip" "$here/golden/$name.zip"
+done
+for file in "$from"/vectors/*; do
+  install -m 644 "$file" "$here/vectors/$(basename "$file")"
+done
+# Recordings may name the script that decoded them by its path; keep what it is, not where it lay.
+sed -i -E 's# \((helpers|tools)/[A-Za-z0-9_./]+\)##g' "$here"/vectors/*.json
+echo "fixtures: ${#golden[@]} golden tables, $(ls "$here/vectors" | grep -vc README.md) vectors"
