@@ -1,0 +1,35 @@
+package hudi
+
+// Hudi's five meta columns, first in every file, all nullable strings
+// (docs/format/basefile.md).
+const (
+	MetaCommitTime    = "_hoodie_commit_time"
+	MetaCommitSeqno   = "_hoodie_commit_seqno"
+	MetaRecordKey     = "_hoodie_record_key"
+	MetaPartitionPath = "_hoodie_partition_path"
+	MetaFileName      = "_hoodie_file_name"
+	// MetaOperation is an optional sixth one that changelog writers add.
+	MetaOperation = "_hoodie_operation"
+)
+
+// MetaColumns are the names of the five meta columns in file order.
+func MetaColumns() [5]string {
+	return [5]string{MetaCommitTime, MetaCommitSeqno, MetaRecordKey, MetaPartitionPath, MetaFileName}
+}
+
+// The envelope: columns that every table of ours has, whatever the documents.
+const (
+	ColumnID          = "_id"
+	ColumnRev         = "_rev"
+	ColumnRevOrder    = "_rev_order"
+	ColumnOp          = "_op"
+	ColumnDeleted     = "_deleted"
+	ColumnLeaves      = "_leaves"
+	ColumnAttachments = "_attachments"
+	ColumnRescued     = "_rescued"
+	ColumnDoc         = "_doc"
+)
+
+// DefaultPartition is the value of a folder for a null or unusable partition
+// value, as Hive and Hudi name it.
+const DefaultPartition = "__HIVE_DEFAULT_PARTITION__"

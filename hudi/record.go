@@ -1,0 +1,96 @@
+package hudi
+
+// Key names one record: the record key (the raw _id with the simple key
+// generator) and the partition path as in the folder's name ("" for a table
+// without partitions).
+type Key struct{ Record, Partition string }
+
+// FileID names a file group: a UUID and a counter, "…-0".
+type FileID string
+
+// Location is a file group of a partition. An empty File means that the record
+// has no place yet.
+type Location struct {
+	Partition string
+	File      FileID
+}
+
+// Record is one version of a row, or a hard delete of one. A tombstone is a
+// row like any other as far as Hudi is concerned.
+type Record struct {
+	Key Key
+	// Order is the ordering value: what decides between two versions of a key.
+	Order int64
+	// Delete says that this is a hard delete: Row is nil.
+	Delete bool
+	// Natural says that a delete has no ordering value (Hudi's own int 0): it
+	// wins over all before it. We never write one, others do.
+	Natural bool
+	// AnyPartition says that the record does not know its partition: it
+	// belongs where its key lives, or to Key.Partition when it lives nowhere.
+	AnyPartition bool
+	// CommitTime, CommitSeqno are Hudi's meta columns of a stored record;
+	// empty for an incoming one, which gets its commit's.
+	CommitTime  Time
+	CommitSeqno string
+	// Row holds the data columns.
+	Row Row
+}
+
+// Size is about how many bytes the record holds, for memory budgets.
+func (r *Record) Size() int {
+	const fixed = 160
+	n := fixed + len(r.Key.Record)
+	for i := range r.Row {
+		n += r.Row[i].Size()
+	}
+	return n
+}
+
+// Merge decides between two versions of one key by Hudi's event-time ordering:
+// a natural delete on either side lets the later arrival win, otherwise the
+// incoming version wins unless its ordering value is lower. It is the one
+// place that decides who wins.
+func Merge(stored, incoming Record) Record {
+	if IncomingWins(&stored, &incoming) {
+		return incoming
+	}
+	return stored
+}
+
+// IncomingWins is Merge's decision without moving the records.
+func IncomingWins(stored, incoming *Record) bool {
+	if stored.Natural || incoming.Natural {
+		return true
+	}
+	return incoming.Order >= stored.Order
+}
+
+// Stored is what an index knows of a key in the table.
+type Stored struct {
+	Found bool
+	Location
+	// Order and Rev are the stored version's ordering value and revision.
+	Order int64
+	Rev   string
+	// Deleted says that the stored version is a tombstone.
+	Deleted bool
+}
+
+// Located is a record with its place: a known file group for an update or a
+// delete, or an empty File for an insert into Location.Partition.
+type Located struct {
+	Record
+	Location
+}
+
+// EraShift is the number of bits that a sum of leaf generations may take in an
+// ordering value; the era stands above them.
+const EraShift = 40
+
+// Order is the ordering value of a state: the era, and below it the sum of the
+// generations of all leaf revisions.
+func Order(era, sum int64) int64 { return era<<EraShift + sum }
+
+// Era is the era of an ordering value.
+func Era(order int64) int64 { return order >> EraShift }
