@@ -1,5 +1,7 @@
 package hudi
 
+import "strings"
+
 // Key names one record: the record key (the raw _id with the simple key
 // generator) and the partition path as in the folder's name ("" for a table
 // without partitions).
@@ -94,3 +96,21 @@ func Order(era, sum int64) int64 { return era<<EraShift + sum }
 
 // Era is the era of an ordering value.
 func Era(order int64) int64 { return order >> EraShift }
+
+// Clone is a copy that shares no memory with r: records that readers yield are
+// valid only until the next one.
+func (r *Record) Clone() Record {
+	c := *r
+	c.Key.Record = strings.Clone(r.Key.Record)
+	c.Key.Partition = strings.Clone(r.Key.Partition)
+	c.CommitTime = Time(strings.Clone(string(r.CommitTime)))
+	c.CommitSeqno = strings.Clone(r.CommitSeqno)
+	if r.Row != nil {
+		c.Row = make(Row, len(r.Row))
+		for i, v := range r.Row {
+			v.text = strings.Clone(v.text)
+			c.Row[i] = v
+		}
+	}
+	return c
+}

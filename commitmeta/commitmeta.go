@@ -1,0 +1,104 @@
+// Package commitmeta says what an instant says: the write stats, the schema
+// and the position of the source that travels with the rows. It encodes the
+// files of the timeline (JSON for commits of table version 6, Avro for plans).
+package commitmeta
+
+import "github.com/couch2hudi/couch2hudi/hudi"
+
+// Keys of extraMetadata.
+const (
+	// ExtraSchema holds the table's schema as Avro JSON without meta columns.
+	ExtraSchema = "schema"
+	// ExtraLastSeq holds the last_seq as CouchDB gave it.
+	ExtraLastSeq = "last_seq"
+	// ExtraCheckpoint holds the Checkpoint as JSON.
+	ExtraCheckpoint = "couch2hudi.checkpoint"
+	// ExtraOrdering and ExtraLayout hold what the table pins.
+	ExtraOrdering = "couch2hudi.ordering"
+	ExtraLayout   = "couch2hudi.layout"
+	// ExtraStats holds the Stats of a batch as JSON.
+	ExtraStats = "couch2hudi.stats"
+)
+
+// Body is the content of a completed commit, deltacommit or replacecommit.
+type Body struct {
+	// Stats are the write stats, one a file written, by partition path ("" for
+	// a table without partitions).
+	Stats map[string][]WriteStat
+	// Compacted says that the commit is a compaction.
+	Compacted bool
+	// Extra is extraMetadata.
+	Extra map[string]string
+	// Operation is operationType, such as "UPSERT" or "COMPACT".
+	Operation string
+	// Replaced are the file groups that a replacecommit replaced, by partition.
+	Replaced map[string][]hudi.FileID
+}
+
+// WriteStat is what a commit says of one file that it wrote. Counts are rows,
+// sizes bytes.
+type WriteStat struct {
+	File      hudi.FileID
+	Path      string // relative to the table, "/"-separated
+	Partition string
+	// PrevCommit is the replaced base file's instant, for a log file the base
+	// instant of its slice, and empty for a new file group (written "null").
+	PrevCommit hudi.Time
+	Writes     int64
+	Deletes    int64
+	Updates    int64
+	Inserts    int64
+	Bytes      int64
+	// Log is set for log files.
+	Log *LogStat
+	// CDC are the change files of a rewritten base file: path to bytes.
+	CDC map[string]int64
+	// Compaction counts are set by compactions alone.
+	Compaction CompactionStat
+}
+
+// LogStat is the part of a WriteStat that only log files have.
+type LogStat struct {
+	Version int
+	Offset  int64
+	// BaseFile is the name of the slice's base file, "" if there is none.
+	BaseFile string
+	// LogFiles are the names of the slice's log files, the new one included.
+	LogFiles []string
+}
+
+// CompactionStat counts what a compaction merged.
+type CompactionStat struct {
+	LogRecords, LogFiles, LogBytes, Updated, LogBlocks, CorruptBlocks, RollbackBlocks int64
+}
+
+// Checkpoint is the position of every source that feeds the table. It is the
+// only store of progress there is.
+type Checkpoint struct {
+	Version int               `json:"v"`
+	Sources map[string]Source `json:"sources"`
+}
+
+// Source is where one source is to go on.
+type Source struct {
+	Kind        string `json:"kind"`
+	Name        string `json:"db,omitempty"`
+	Incarnation string `json:"incarnation,omitempty"`
+	Epoch       int64  `json:"epoch,omitempty"`
+	PurgeSeq    string `json:"purge_seq,omitempty"`
+	Seq         string `json:"seq"`
+}
+
+// Stats counts what became of the rows of a batch.
+type Stats struct {
+	Rows        int64 `json:"rows"`
+	Collapsed   int64 `json:"collapsed"`
+	Replayed    int64 `json:"replayed"`
+	Quarantined int64 `json:"quarantined"`
+	Upserts     int64 `json:"upserts"`
+	Inserts     int64 `json:"inserts"`
+	Deletes     int64 `json:"deletes"`
+	Moved       int64 `json:"moved"`
+	Rescued     int64 `json:"rescued"`
+	Unplaced    int64 `json:"default_partition"`
+}
