@@ -1,0 +1,122 @@
+# couch2hudi. `make` alone lists the targets.
+#
+# `make test` needs Go and a C compiler (for -race), `make test-oracle` also
+# Python 3.9-3.11, Java 17, Maven and, for the containers, root on Debian.
+# Everything that is fetched or built for the checks lies in $(CACHE).
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+CACHE ?= $(CURDIR)/.cache
+BIN := $(CACHE)/bin
+RESULTS ?= $(CACHE)/results
+ORACLE_DIR ?= $(CACHE)/oracle
+DOCKER_DIR ?= $(CACHE)/docker
+
+GOLANGCI_VERSION := v2.15.0
+LINT := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
+STAGE := $(BIN)/stage
+RUN = $(STAGE) -results $(RESULTS)
+
+PKGS ?= ./...
+FUZZTIME ?= 60s
+FUZZSMOKE ?= 3s
+BENCH ?= .
+BENCHTIME ?= 1s
+TEST_FLAGS ?=
+RACE_FLAGS ?=
+
+export ORACLE_DIR DOCKER_DIR
+
+.PHONY: help build demo test test-oracle test-full check bench fuzz fixtures lint oracle docker clean \
+	fresh-results vet unit race fuzz-smoke oracle-tests
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## bin/couch2hudi
+	CGO_ENABLED=0 go build -trimpath -o bin/couch2hudi ./cmd/couch2hudi
+
+demo: build ## everything on one machine: a stand-in for CouchDB, ingest, incremental read
+	bin/couch2hudi demo
+
+test: fresh-results vet lint unit race fuzz-smoke ## all that needs only Go, in stages
+	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
+
+test-oracle: fresh-results oracle docker oracle-tests ## real Spark, hudi-rs and containers against our tables
+	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
+
+test-full: ## both, with large sizes and longer fuzzing
+	E2E_FULL=1 $(MAKE) test FUZZSMOKE=30s
+	E2E_FULL=1 $(MAKE) test-oracle
+
+check: ## quick: lint, the import graph, vet
+	go vet ./...
+	go vet -tags oracle ./e2e/...
+	$(MAKE) --no-print-directory lint-only
+	go test ./internal/tidy/...
+
+bench: ## go benchmarks of the packages, then of the whole
+	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKGS)
+	go test -tags bench -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 30m ./e2e/
+
+fuzz: ## each fuzz target for FUZZTIME (60s); PKGS=./hudi/logfile narrows
+	PKGS='$(PKGS)' .ci/fuzz $(FUZZTIME)
+
+fixtures: ## copy golden tables and vectors from the folder FIXTURES into testdata
+	@test -n '$(FIXTURES)' || { echo 'make fixtures FIXTURES=DIR, where DIR has golden/ and vectors/; see testdata/README.md'; exit 2; }
+	testdata/fetch.sh '$(FIXTURES)'
+
+oracle: $(STAGE) ## install Spark, Hudi's bundles and hudi-rs into ORACLE_DIR (.cache/oracle)
+	@$(RUN) -name oracle-setup -- e2e/oracle/setup.sh $(ORACLE_DIR)
+
+docker: $(STAGE) ## a private Docker engine in DOCKER_DIR for the container tests
+	@$(RUN) -name docker-setup -- e2e/compose/engine.sh start $(DOCKER_DIR)
+
+clean: ## remove what was built; the oracles stay (make clean-all removes .cache too)
+	rm -rf bin demo-table $(BIN)/stage $(RESULTS)
+	go clean -testcache
+
+.PHONY: clean-all lint-only
+clean-all: clean
+	e2e/compose/engine.sh stop $(DOCKER_DIR)
+	rm -rf $(CACHE)
+
+# ---- stages: each prints its seconds and adds a line to $(RESULTS)
+
+fresh-results: $(STAGE)
+	@[ -n '$(KEEP_RESULTS)' ] || rm -f $(RESULTS)
+
+vet: $(STAGE)
+	@$(RUN) -name vet -- go vet $(PKGS)
+	@$(RUN) -name vet-oracle -- go vet -tags oracle,bench ./e2e/...
+
+lint: $(STAGE) $(LINT) ## golangci-lint, built at a pinned version
+	@$(RUN) -name lint -- $(LINT) run --build-tags oracle,bench $(PKGS)
+
+lint-only: $(LINT)
+	$(LINT) run --build-tags oracle,bench $(PKGS)
+
+unit: $(STAGE)
+	@$(RUN) -name unit -json -- go test -json -count=1 $(TEST_FLAGS) $(PKGS)
+
+race: $(STAGE)
+	@$(RUN) -name race -json -- go test -json -count=1 -race $(RACE_FLAGS) $(PKGS)
+
+fuzz-smoke: $(STAGE)
+	@$(RUN) -name fuzz-smoke -- env PKGS='$(PKGS)' .ci/fuzz $(FUZZSMOKE)
+
+oracle-tests: $(STAGE)
+	@$(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout 25m ./e2e/...
+
+# ---- tools
+
+$(STAGE): $(wildcard e2e/stage/*.go)
+	@mkdir -p $(BIN)
+	@go build -o $@ ./e2e/stage
+
+$(LINT):
+	@mkdir -p $(BIN)
+	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv $(BIN)/golangci-lint $@

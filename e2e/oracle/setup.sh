@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Install the engines that judge our tables, with package clients only (pip, mvn).
+#
+#   setup.sh [DIR]        default: $ORACLE_DIR, else .cache/oracle of the repository
+#
+# Afterwards: DIR/venv/bin/python         Spark (the bundles lie in the local Maven repository)
+#             DIR/venv-hudirs/bin/python  hudi-rs, no JVM
+#
+# Environment:
+#   HUDI_VERSIONS     bundles to fetch (default "0.15.0 1.2.0")
+#   PYSPARK_VERSION   default 3.5.3
+#   MAVEN_REPO_LOCAL  default ~/.m2/repository
+#   PYTHON            default python3
+# Needs python3 (3.9 - 3.11) with venv, mvn, and a Java 11 or 17 runtime.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+dir=${1:-${ORACLE_DIR:-$root/.cache/oracle}}
+hudi_versions=${HUDI_VERSIONS:-0.15.0 1.2.0}
+pyspark_version=${PYSPARK_VERSION:-3.5.3}
+spark_line=$(echo "$pyspark_version" | cut -d. -f1,2)
+python=${PYTHON:-python3}
+
+mkdir -p "$dir"
+log=$dir/setup.log
+: >"$log"
+fail() { echo "setup: $1 (see $log)" >&2; tail -n 15 "$log" >&2; exit 1; }
+
+venv() { # name package...
+  local venv=$dir/$1 stamp; shift
+  stamp=$venv/.installed
+  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$*" ] && return 0
+  "$python" -m venv "$venv" >>"$log" 2>&1 || fail "cannot create $venv"
+  "$venv/bin/python" -m pip install -q "$@" >>"$log" 2>&1 || fail "pip install $*"
+  echo "$*" >"$stamp"
+}
+
+for tool in "$python" mvn java; do
+  command -v "$tool" >/dev/null || fail "$tool is not installed"
+done
+"${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(11|17)[."]' \
+  || fail "Spark $spark_line runs on Java 11 or 17; set JAVA_HOME"
+
+venv venv "pyspark==$pyspark_version" fastavro
+venv venv-hudirs hudi==0.5.0 pyarrow
+
+repo=${MAVEN_REPO_LOCAL:-$HOME/.m2/repository}
+for v in $hudi_versions; do
+  artifact=hudi-spark${spark_line}-bundle_2.12
+  jar=$repo/org/apache/hudi/$artifact/$v/$artifact-$v.jar
+  [ -s "$jar" ] && continue
+  mvn -q -B -Dmaven.repo.local="$repo" dependency:get -Dtransitive=false \
+    -Dartifact="org.apache.hudi:$artifact:$v" >>"$log" 2>&1 || fail "mvn $artifact:$v"
+done
+echo "setup: ready in $dir"
