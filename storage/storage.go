@@ -2,6 +2,10 @@
 // concrete Bucket; a store implements the small Driver. Conditional put and
 // durability are part of the driver's contract, since a table's commit point
 // is a put-if-absent of one file.
+//
+// A put, commit or delete that fails with ErrExist, ErrChanged, ErrNotExist or
+// ErrName did nothing. After any other error it is unknown whether it took
+// effect (the answer may have been lost on its way): read before deciding.
 package storage
 
 import (
@@ -18,12 +22,17 @@ var (
 	ErrNotExist = errors.New("object does not exist")
 	// ErrExist: a put-if-absent found an object of that name.
 	ErrExist = errors.New("object exists already")
-	// ErrChanged: an If-Match put found another version of the object.
+	// ErrChanged: an If-Match put, or a read of one version, found another
+	// version of the object.
 	ErrChanged = errors.New("object was changed by somebody else")
 	// ErrName: the name is not one a Bucket takes.
 	ErrName = errors.New("not an object name")
-	// ErrLocked: another process holds the lock.
+	// ErrLocked: somebody else, in this process or another, holds the lock.
 	ErrLocked = errors.New("locked by another process")
+	// ErrTooLarge: the object has more bytes than the caller allowed.
+	ErrTooLarge = errors.New("object is larger than allowed")
+	// ErrFinished: the upload was committed, aborted or had failed before.
+	ErrFinished = errors.New("upload is finished")
 )
 
 // Object describes one stored object. Name is relative to the bucket, with
@@ -32,40 +41,56 @@ type Object struct {
 	Name     string
 	Size     int64
 	Modified time.Time
-	// ETag names this version of the object; opaque.
+	// ETag names this version of the object; opaque. Two versions of one name
+	// never share it. Empty for folders.
 	ETag string
 }
 
-// Cond is the condition of a put. The zero Cond overwrites.
+// Cond is the condition of a put. The zero Cond overwrites. At most one field
+// is set.
 type Cond struct {
 	// Absent: only if there is no object of that name (else ErrExist).
 	Absent bool
-	// ETag: only if the object still is this version (else ErrChanged).
+	// ETag: only if the object still is this version (else ErrChanged, also
+	// when it is gone).
 	ETag string
 }
 
 // Driver is what a store implements. Names that reach it were checked by
-// Bucket. Every method may be called concurrently.
+// Bucket (CheckName). Every method may be called concurrently, and storagetest
+// holds the suite that says whether a driver keeps this contract.
 type Driver interface {
 	// Stat describes one object or returns ErrNotExist.
 	Stat(ctx context.Context, name string) (Object, error)
-	// ReadAt reads into p from byte offset on, as io.ReaderAt does.
-	ReadAt(ctx context.Context, name string, p []byte, offset int64) (int, error)
+	// ReadAt reads o.Name into p from byte offset on, as io.ReaderAt does:
+	// fewer bytes than len(p) come with an error, io.EOF at the end. When
+	// o.ETag is set it reads that version or returns ErrChanged, so bytes of
+	// two versions never meet in one p.
+	ReadAt(ctx context.Context, o Object, p []byte, offset int64) (int, error)
 	// Put stores data whole, under a condition, durable when it returns. No
 	// reader ever sees a part of it.
 	Put(ctx context.Context, name string, data []byte, cond Cond) (Object, error)
 	// Create begins an upload; nothing is visible before its Commit. cond is
-	// checked at Commit.
+	// checked at Commit. ctx governs the whole upload.
 	Create(ctx context.Context, name string, cond Cond) (Upload, error)
-	// List yields the objects whose names begin with prefix, in name order.
-	// With a delimiter only those without a further "/" after prefix, and the
-	// folders below as Objects whose Name ends in "/".
+	// List yields the objects whose names begin with prefix, in the byte order
+	// of names. With folders only those without a further "/" after prefix,
+	// and the folders below as Objects whose Name ends in "/" and that hold at
+	// least one object. An object put or deleted meanwhile may be seen or not.
 	List(ctx context.Context, prefix string, folders bool) iter.Seq2[Object, error]
-	// Delete removes one object; ErrNotExist when there is none.
+	// Delete removes one object, durably; ErrNotExist when there is none.
 	Delete(ctx context.Context, name string) error
-	// Lock takes an exclusive lock of that name for the life of the process
-	// or until the returned io.Closer is closed; ErrLocked when another holds it.
+	// Lock takes an exclusive lock of that name for the life of the process or
+	// until the returned io.Closer is closed; ErrLocked, at once, when another
+	// holds it. A store may keep an object of that name for the purpose: the
+	// name belongs to the lock.
 	Lock(ctx context.Context, name string) (io.Closer, error)
+	// Sweep removes what unfinished uploads of dead writers left in hiding and
+	// says how many it removed. Only for the one who holds the lock that keeps
+	// every other writer out.
+	Sweep(ctx context.Context) (int, error)
+	// Close lets go of what the driver holds; locks are let go by their own
+	// Close.
 	Close() error
 }
 
@@ -73,7 +98,8 @@ type Driver interface {
 // be called; Abort after Commit does nothing.
 type Upload interface {
 	io.Writer
-	// Commit makes the object visible and durable.
+	// Commit makes the object visible and durable. When it fails nothing is
+	// left in hiding and Abort need not be called.
 	Commit() (Object, error)
 	// Abort leaves nothing behind.
 	Abort() error
