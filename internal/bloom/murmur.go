@@ -1,0 +1,86 @@
+package bloom
+
+import "encoding/binary"
+
+// The hash is a relative of MurmurHash2 with 32 bits, as Hadoop has it. It
+// differs from the textbook in the last one to three bytes of a key: they are
+// taken in big-endian order and are sign-extended before they are shifted.
+const (
+	mix      = 0x5bd1e995
+	wordSize = 4
+)
+
+// chain holds what is the same in every round of hashing one key. A filter
+// hashes a key k times, each time with the last hash as seed; the words of the
+// key are mixed here once instead of k times.
+type chain struct {
+	words []uint32
+	tail  uint32
+	// size is the key's length in bytes: it enters the seed.
+	size uint32
+}
+
+// load prepares c for a key, reusing its memory.
+func (c *chain) load(b []byte) {
+	c.words = c.words[:0]
+	c.size = uint32(len(b))
+	for ; len(b) >= wordSize; b = b[wordSize:] {
+		k := binary.LittleEndian.Uint32(b) * mix
+		k ^= k >> 24
+		c.words = append(c.words, k*mix)
+	}
+	c.tail = 0
+	for j := range b {
+		c.tail ^= uint32(int32(int8(b[len(b)-1-j]))) << (8 * j)
+	}
+}
+
+// next is the hash with the given seed.
+func (c *chain) next(seed uint32) uint32 {
+	h := seed ^ c.size
+	for _, k := range c.words {
+		h = h*mix ^ k
+	}
+	if c.size%wordSize != 0 {
+		h = (h ^ c.tail) * mix
+	}
+	return finish(h)
+}
+
+func finish(h uint32) uint32 {
+	h ^= h >> 13
+	h *= mix
+	return h ^ h>>15
+}
+
+// next4 is next for four keys of one length. One chain waits for its own
+// multiplications nearly all of the time; four of them fill the gaps.
+func next4(c *[lanes]chain, s *[lanes]uint32) {
+	n := c[0].size
+	h0, h1, h2, h3 := s[0]^n, s[1]^n, s[2]^n, s[3]^n
+	w0 := c[0].words
+	w1, w2, w3 := c[1].words[:len(w0)], c[2].words[:len(w0)], c[3].words[:len(w0)]
+	for i, k := range w0 {
+		h0 = h0*mix ^ k
+		h1 = h1*mix ^ w1[i]
+		h2 = h2*mix ^ w2[i]
+		h3 = h3*mix ^ w3[i]
+	}
+	if n%wordSize != 0 {
+		h0 = (h0 ^ c[0].tail) * mix
+		h1 = (h1 ^ c[1].tail) * mix
+		h2 = (h2 ^ c[2].tail) * mix
+		h3 = (h3 ^ c[3].tail) * mix
+	}
+	s[0], s[1], s[2], s[3] = finish(h0), finish(h1), finish(h2), finish(h3)
+}
+
+// position is the bit of a filter of that many bits that a hash stands for:
+// the remainder as Java takes it, without its sign.
+func position(h uint32, bits int32) uint32 {
+	p := int32(h) % bits
+	if p < 0 {
+		p = -p
+	}
+	return uint32(p)
+}
