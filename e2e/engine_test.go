@@ -1,0 +1,226 @@
+//go:build oracle
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// engineStart bounds how long an engine may take to say that it is ready; a JVM
+// on a busy machine takes up to half a minute.
+const engineStart = 3 * time.Minute
+
+// engineKind names an engine and how oracle/serve.py starts it.
+type engineKind struct {
+	name, venv string
+	args       []string
+}
+
+var (
+	spark015 = sync.OnceValues(starter(engineKind{"spark-0.15", "venv", []string{"spark", "--hudi-version", "0.15.0"}}))
+	spark12  = sync.OnceValues(starter(engineKind{"spark-1.2", "venv", []string{"spark", "--hudi-version", "1.2.0"}}))
+	hudiRs   = sync.OnceValues(starter(engineKind{"hudi-rs", "venv-hudirs", []string{"hudi-rs"}}))
+)
+
+// engines lists all of them, for tests that ask each.
+func engines() []func() (*engine, error) {
+	return []func() (*engine, error){spark015, spark12, hudiRs}
+}
+
+// mustEngine gives the engine, started on first use, for the rest of the test
+// binary. A missing engine fails the test: a check that did not run is no check.
+func mustEngine(t *testing.T, start func() (*engine, error)) *engine {
+	t.Helper()
+	e, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// engine is a running oracle/serve.py. It ends when the test binary does, since
+// its standard input closes then.
+type engine struct {
+	name    string
+	release string // as it calls itself
+	log     string
+
+	mu  sync.Mutex // one question at a time
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func starter(k engineKind) func() (*engine, error) {
+	return func() (*engine, error) {
+		e, err := startEngine(k)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w\ninstall it with: make oracle", k.name, err)
+		}
+		return e, nil
+	}
+}
+
+func startEngine(k engineKind) (*engine, error) {
+	dir := os.Getenv("ORACLE_DIR")
+	if dir == "" {
+		dir = "../.cache/oracle"
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	python := filepath.Join(dir, k.venv, "bin", "python")
+	if _, err := os.Stat(python); err != nil {
+		return nil, err
+	}
+	e := &engine{name: k.name, log: filepath.Join(dir, k.name+".log")}
+	if err := os.Remove(e.log); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	cmd := exec.Command(python, append([]string{"oracle/serve.py", "--log", e.log}, k.args...)...)
+	cmd.Stderr = os.Stderr
+	if e.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	e.out = bufio.NewReaderSize(out, 1<<20)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	overdue := time.AfterFunc(engineStart, func() { _ = cmd.Process.Kill() })
+	defer overdue.Stop()
+	var hello struct{ Ready, Error string }
+	if err := e.read(&hello); err != nil {
+		return nil, fmt.Errorf("%w (log: %s)", err, e.log)
+	}
+	if hello.Error != "" {
+		return nil, errors.New(hello.Error)
+	}
+	e.release = hello.Ready
+	return e, nil
+}
+
+// question is what serve.py understands; see its head for the words.
+type question struct {
+	Op        string            `json:"op"`
+	Table     string            `json:"table"`
+	AsOf      string            `json:"as_of,omitempty"`
+	Begin     string            `json:"begin,omitempty"`
+	End       string            `json:"end,omitempty"`
+	Spans     [][2]string       `json:"spans,omitempty"`
+	Columns   []string          `json:"columns,omitempty"`
+	Options   map[string]string `json:"options,omitempty"`
+	Rows      []row             `json:"rows,omitempty"`
+	Operation string            `json:"operation,omitempty"`
+}
+
+// answer is the raw form of what comes back.
+type answer struct {
+	Columns    [][2]string
+	Rows       [][]any
+	Answers    []answer
+	Count      int
+	Properties map[string]string
+	Timeline   []instant
+	Findings   []finding
+	Error      string
+}
+
+// instant is one line of a timeline as the engine sees it.
+type instant struct{ Action, State, Requested, Completed, File string }
+
+// finding is one line of Spark's check of a table.
+type finding struct {
+	Check string
+	OK    bool
+	Rows  any
+}
+
+// ask sends one question and waits for its answer. An engine's refusal is an error.
+func (e *engine) ask(q question) (answer, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	line, err := json.Marshal(q)
+	if err != nil {
+		return answer{}, err
+	}
+	if _, err := e.in.Write(append(line, '\n')); err != nil {
+		return answer{}, fmt.Errorf("ask %s: %w (log: %s)", e.name, err, e.log)
+	}
+	var a answer
+	if err := e.read(&a); err != nil {
+		return answer{}, fmt.Errorf("hear %s: %w (log: %s)", e.name, err, e.log)
+	}
+	if a.Error != "" {
+		return answer{}, fmt.Errorf("%s %s: %s", e.name, q.Op, a.Error)
+	}
+	return a, nil
+}
+
+func (e *engine) read(into any) error {
+	line, err := e.out.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	return decodeNumbers(line, into)
+}
+
+// rows asks for rows and gives them with Go values.
+func (e *engine) rows(q question) ([]row, error) {
+	a, err := e.ask(q)
+	if err != nil {
+		return nil, err
+	}
+	return a.typedRows()
+}
+
+// increments asks for many spans of commits at once; the rows stand in the order
+// of the spans.
+func (e *engine) increments(table string, spans [][2]string, columns ...string) ([][]row, error) {
+	a, err := e.ask(question{Op: "increments", Table: table, Spans: spans, Columns: columns})
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]row, 0, len(a.Answers))
+	for i, one := range a.Answers {
+		if one.Error != "" {
+			return nil, fmt.Errorf("%s incremental %v: %s", e.name, spans[i], one.Error)
+		}
+		rows, err := one.typedRows()
+		if err != nil {
+			return nil, fmt.Errorf("%s incremental %v: %w", e.name, spans[i], err)
+		}
+		out = append(out, rows)
+	}
+	return out, nil
+}
+
+func (a answer) typedRows() ([]row, error) {
+	out := make([]row, 0, len(a.Rows))
+	for _, values := range a.Rows {
+		r := make(row, len(values))
+		for i, v := range values {
+			name, kind := a.Columns[i][0], a.Columns[i][1]
+			t, err := typed(v, kind)
+			if err != nil {
+				return nil, fmt.Errorf("column %s: %w", name, err)
+			}
+			r[name] = t
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}

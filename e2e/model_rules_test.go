@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// The model is the judge of all other tests here, so each of its rules is
+// pinned by hand.
+
+var ruleColumns = []modelColumn{
+	{field: "n", name: "n", kind: "long"},
+	{field: "x", name: "x", kind: "double"},
+	{field: "s", name: "s", kind: "string"},
+	{field: "b", name: "b", kind: "boolean"},
+	{field: "list", name: "list", kind: "string", nested: true},
+}
+
+func live(id, rev, body string) document {
+	return document{ID: id, Leaves: []string{rev}, Body: []byte(body)}
+}
+
+func TestModelRows(t *testing.T) {
+	const id = "a"
+	tests := []struct {
+		name string
+		doc  document
+		want row // only the columns that the case is about
+	}{
+		{
+			name: "scalars and their types",
+			doc:  live(id, "3-abc", `{"n":9007199254740993,"x":1,"s":"t","b":true,"list":[1, 2]}`),
+			want: row{"_rev": "3-abc", "_rev_order": int64(3), "_op": "u", "_deleted": false, "_leaves": nil, "_rescued": nil,
+				"n": int64(9007199254740993), "x": 1.0, "s": "t", "b": true, "list": "[1, 2]",
+				"_doc": `{"n":9007199254740993,"x":1,"s":"t","b":true,"list":[1, 2]}`},
+		},
+		{
+			name: "null and absent",
+			doc:  live(id, "1-a", `{"n":null}`),
+			want: row{"n": nil, "x": nil, "_rescued": nil},
+		},
+		{
+			name: "what does not fit is rescued",
+			doc:  live(id, "1-a", `{"s":5,"n":"1","b":[true],"x":9007199254740993,"list":"text"}`),
+			want: row{"s": nil, "n": nil, "b": nil, "x": nil, "list": nil,
+				"_rescued": `{"b":[true],"list":"text","n":"1","s":5,"x":9007199254740993}`},
+		},
+		{
+			name: "numbers are never rounded",
+			doc:  live(id, "1-a", `{"n":9223372036854775808,"x":1e400}`),
+			want: row{"n": nil, "x": nil, "_rescued": `{"n":9223372036854775808,"x":1e400}`},
+		},
+		{
+			name: "conflicts sum their leaves",
+			doc:  document{ID: id, Leaves: []string{"3-b", "2-a", "7-c"}, Body: []byte(`{}`)},
+			want: row{"_rev": "3-b", "_rev_order": int64(12), "_leaves": `["3-b","2-a","7-c"]`},
+		},
+		{
+			name: "a tombstone has no payload but its document",
+			doc:  document{ID: id, Leaves: []string{"4-d"}, Deleted: true, Body: []byte(`{"_deleted":true,"s":"why"}`)},
+			want: row{"_op": "d", "_deleted": true, "_rev_order": int64(4), "s": nil, "_rescued": nil, "_doc": `{"_deleted":true,"s":"why"}`},
+		},
+		{
+			name: "attachments",
+			doc:  live(id, "1-a", `{"_attachments":{"f":{"stub":true}}}`),
+			want: row{"_attachments": `{"f":{"stub":true}}`},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := newModel(modelOptions{columns: ruleColumns}).row(tt.doc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for c, want := range tt.want {
+				if v, ok := got[c]; !ok || !same(v, want) {
+					t.Errorf("%s = %s; want %s", c, show(v), show(want))
+				}
+			}
+		})
+	}
+}
+
+func TestModelPartitions(t *testing.T) {
+	m := newModel(modelOptions{partition: "at", layout: "20060102"})
+	steps := []struct {
+		instant string
+		doc     document
+		want    string
+	}{
+		{"1", live("a", "1-a", `{"at":"2024-01-05T23:30:00-02:00"}`), "pt=20240106"},
+		{"2", live("b", "1-a", `{"at":"2024-01-05"}`), "pt=20240105"},
+		{"3", live("c", "1-a", `{"at":1704412800}`), "pt=20240105"},
+		{"4", live("d", "1-a", `{"at":1704412800000}`), "pt=20240105"},
+		{"5", live("e", "1-a", `{"at":"soon"}`), "pt=" + defaultPartition},
+		{"6", live("a", "2-a", `{"at":"2024-02-01"}`), "pt=20240201"},
+		{"7", document{ID: "a", Leaves: []string{"3-a"}, Deleted: true, Body: []byte(`{"at":"2020-01-01"}`)}, "pt=20240201"},
+		{"8", document{ID: "f", Leaves: []string{"1-a"}, Deleted: true}, "pt=" + defaultPartition},
+		{"9", live("a", "4-a", `{"at":"2024-03-01"}`), "pt=20240301"},
+	}
+	for _, s := range steps {
+		if err := m.apply(s.instant, []document{s.doc}); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.rows[s.doc.ID][colPartition]; got != s.want {
+			t.Errorf("step %s: partition %v; want %s", s.instant, got, s.want)
+		}
+	}
+	if got := len(m.readOptimized()); got != 8 { // a to f, and a again in two more partitions
+		t.Errorf("base files hold %d rows; want 8", got)
+	}
+}
+
+func TestModelHistory(t *testing.T) {
+	m := newModel(modelOptions{columns: ruleColumns})
+	for i, docs := range [][]document{
+		{live("a", "1-a", `{"n":1}`), live("b", "1-b", `{"n":1}`)},
+		{live("a", "2-a", `{"n":2}`), live("b", "1-b", `{"n":1}`)}, // b comes again, unchanged
+		{live("c", "1-c", `{"n":3}`)},
+	} {
+		if err := m.apply(fmt.Sprintf("20%d", i), docs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := func(rows []row) string {
+		var s strings.Builder
+		for _, k := range []string{"a", "b", "c"} {
+			for _, r := range rows {
+				if r[colKey] == k {
+					fmt.Fprintf(&s, "%s%v@%v ", k, r["n"], r[colCommitTime])
+				}
+			}
+		}
+		return s.String()
+	}
+	tests := []struct{ name, got, want string }{
+		{"snapshot", keys(m.snapshot()), "a2@201 b1@200 c3@202 "},
+		{"as of the first", keys(m.asOf("200")), "a1@200 b1@200 "},
+		{"all", keys(m.incremental("000", "202")), "a2@201 b1@200 c3@202 "},
+		{"after the first", keys(m.incremental("200", "202")), "a2@201 c3@202 "},
+		{"the second", keys(m.incremental("200", "201")), "a2@201 "},
+		{"read optimized", keys(m.readOptimized()), "a1@200 b1@200 c3@202 "},
+		{"spans", fmt.Sprint(m.spans()), "[[000 200] [000 201] [000 202] [200 201] [200 202] [201 202]]"},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("%s = %s; want %s", tt.name, tt.got, tt.want)
+		}
+	}
+}
