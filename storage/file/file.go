@@ -72,11 +72,19 @@ func New(root string, o *Options) (*Driver, error) {
 // Close implements storage.Driver. Nothing is held open between operations.
 func (d *Driver) Close() error { return nil }
 
+// maxPartBytes is NAME_MAX of every file system we know of.
+const maxPartBytes = 255
+
 // path is where the object of that name lies. Names of our temporary files are
 // refused, so that no object can be taken for one.
 func (d *Driver) path(name string) (string, error) {
-	if strings.HasPrefix(name, tempPrefix) || strings.Contains(name, "/"+tempPrefix) {
-		return "", fmt.Errorf("%w: parts that begin with %q are for temporary files", storage.ErrName, tempPrefix)
+	for part := range strings.SplitSeq(name, "/") {
+		if isTemp(part) {
+			return "", fmt.Errorf("%w: parts that begin with %q are for temporary files", storage.ErrName, tempPrefix)
+		}
+		if len(part) > maxPartBytes {
+			return "", fmt.Errorf("%w: a part has %d bytes, and files at most %d", storage.ErrName, len(part), maxPartBytes)
+		}
 	}
 	return filepath.Join(d.root, name), nil
 }
@@ -170,11 +178,8 @@ func etag(fi fs.FileInfo) string {
 
 // translate turns errors of the system into those of storage.
 func translate(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EISDIR):
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EISDIR) {
 		return storage.ErrNotExist
-	case errors.Is(err, unix.ENAMETOOLONG):
-		return fmt.Errorf("%w: %w", storage.ErrName, err)
 	}
 	return err
 }

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/couch2hudi/couch2hudi/storage"
 )
 
 // makeFolder makes dir and whatever is missing above it, and sees to it that
@@ -134,17 +132,14 @@ func unlock(f *os.File) error {
 	return errors.Join(flock(f, unix.LOCK_UN), f.Close())
 }
 
-// createTemp makes a temporary file in dir, and dir when it is missing.
-func (d *Driver) createTemp(dir string) (*os.File, error) {
-	const attempts = 3 // dir may be removed by others as fast as we make it
+// openIn opens a file in dir, and makes dir when it is missing.
+func (d *Driver) openIn(dir, name string, flag int) (*os.File, error) {
+	const attempts = 3 // others may remove dir as fast as we make it
 	for attempt := 1; ; attempt++ {
 		if err := d.makeFolder(dir); err != nil {
-			if errors.Is(err, unix.ENAMETOOLONG) {
-				err = fmt.Errorf("%w: %w", storage.ErrName, err)
-			}
 			return nil, err
 		}
-		f, err := os.OpenFile(filepath.Join(dir, d.tempName()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		f, err := os.OpenFile(filepath.Join(dir, name), flag, 0o644)
 		if !errors.Is(err, fs.ErrNotExist) || attempt == attempts {
 			return f, err
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +27,7 @@ func (d *Driver) Lock(_ context.Context, name string) (io.Closer, error) {
 	}
 	const attempts = 10 // others would have to replace the file that often
 	for range attempts {
-		f, err := d.openLock(path)
+		f, err := d.openIn(filepath.Dir(path), filepath.Base(path), os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return nil, err
 		}
@@ -52,17 +51,6 @@ func (d *Driver) Lock(_ context.Context, name string) (io.Closer, error) {
 		}
 	}
 	return nil, fmt.Errorf("lock %s: the file is replaced again and again", path)
-}
-
-func (d *Driver) openLock(path string) (*os.File, error) {
-	if err := d.makeFolder(filepath.Dir(path)); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if errors.Is(err, fs.ErrNotExist) {
-		d.forget(filepath.Dir(path))
-	}
-	return f, err
 }
 
 func isStillThere(f *os.File, path string) bool {

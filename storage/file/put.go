@@ -34,10 +34,8 @@ func (d *Driver) Create(ctx context.Context, name string, cond storage.Cond) (st
 	if err != nil {
 		return nil, err
 	}
-	if len(filepath.Base(path)) > maxPartBytes { // else only Commit would find out
-		return nil, fmt.Errorf("%w: its last part has more than %d bytes", storage.ErrName, maxPartBytes)
-	}
-	f, err := d.createTemp(filepath.Dir(path))
+	dir := filepath.Dir(path)
+	f, err := d.openIn(dir, d.tempName(), os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +51,6 @@ func (d *Driver) Create(ctx context.Context, name string, cond storage.Cond) (st
 		name: name,
 	}, nil
 }
-
-// maxPartBytes is NAME_MAX of every file system we know of.
-const maxPartBytes = 255
 
 // seal fixes the version's modification time and brings the bytes to disk.
 func (d *Driver) seal(f *os.File) error {

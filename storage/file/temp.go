@@ -30,30 +30,42 @@ func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 // Sweep implements storage.Driver: it walks the whole tree and removes the
 // temporary files that are not this Driver's own.
 func (d *Driver) Sweep(ctx context.Context) (int, error) {
-	removed := 0
-	err := filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if !e.Type().IsRegular() || !isTemp(e.Name()) || strings.Contains(e.Name(), d.token) {
-			return nil
-		}
-		err = os.Remove(path)
-		if err == nil {
-			removed++
-		} else if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return err
-	})
+	removed, err := d.sweep(ctx, d.root)
 	if err != nil {
 		return removed, fmt.Errorf("sweep temporary files: %w", err)
+	}
+	return removed, nil
+}
+
+// sweep does not follow symbolic links: what lies there may be another's.
+func (d *Driver) sweep(ctx context.Context, dir string) (removed int, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return removed, err
+		}
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case e.IsDir():
+			n, err := d.sweep(ctx, path)
+			removed += n
+			if err != nil {
+				return removed, err
+			}
+		case e.Type().IsRegular() && isTemp(e.Name()) && !strings.Contains(e.Name(), d.token):
+			err := os.Remove(path)
+			if err == nil {
+				removed++
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return removed, err
+			}
+		}
 	}
 	return removed, nil
 }

@@ -142,7 +142,7 @@ func testNoMixing(t *testing.T, d storage.Driver) {
 	race(4, func(i int) {
 		if i == 0 {
 			defer done.Store(true)
-			for n := 1; n <= 100; n++ {
+			for n := 1; n <= 40; n++ {
 				if _, err := b.Put(ctx, "o", version(n)); err != nil {
 					t.Error(err)
 				}
