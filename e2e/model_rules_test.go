@@ -9,12 +9,16 @@ import (
 // The model is the judge of all other tests here, so each of its rules is
 // pinned by hand.
 
-var ruleColumns = []modelColumn{
-	{field: "n", name: "n", kind: "long"},
-	{field: "x", name: "x", kind: "double"},
-	{field: "s", name: "s", kind: "string"},
-	{field: "b", name: "b", kind: "boolean"},
-	{field: "list", name: "list", kind: "string", nested: true},
+// ruleColumns is a table whose first commit had a document of all kinds.
+func ruleColumns(t *testing.T) *tableModel {
+	t.Helper()
+	m := newModel(modelOptions{})
+	err := m.infer([]document{live("first", "1-a", `{"n":1,"x":0.5,"s":"t","b":false,"list":[],"any":"t","wide":1}`),
+		live("second", "1-a", `{"any":3,"wide":0.5,"big":9223372036854775808,"none":null,"a b":1,"A_b":1}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func live(id, rev, body string) document {
@@ -44,12 +48,32 @@ func TestModelRows(t *testing.T) {
 			name: "what does not fit is rescued",
 			doc:  live(id, "1-a", `{"s":5,"n":"1","b":[true],"x":9007199254740993,"list":"text"}`),
 			want: row{"s": nil, "n": nil, "b": nil, "x": nil, "list": nil,
-				"_rescued": `{"b":[true],"list":"text","n":"1","s":5,"x":9007199254740993}`},
+				"_rescued": `{"s":5,"n":"1","b":[true],"x":9007199254740993,"list":"text"}`},
 		},
 		{
 			name: "numbers are never rounded",
-			doc:  live(id, "1-a", `{"n":9223372036854775808,"x":1e400}`),
-			want: row{"n": nil, "x": nil, "_rescued": `{"n":9223372036854775808,"x":1e400}`},
+			doc:  live(id, "1-a", `{"n":9223372036854775808,"x":1e400,"wide":0.1000000000000000001}`),
+			want: row{"n": nil, "x": nil, "wide": nil, "_rescued": `{"n":9223372036854775808,"x":1e400,"wide":0.1000000000000000001}`},
+		},
+		{
+			name: "a double as short as it is told apart",
+			doc:  live(id, "1-a", `{"x":0.1,"wide":-2.50e3,"n":1.0}`),
+			want: row{"x": 0.1, "wide": -2500.0, "n": nil, "_rescued": `{"n":1.0}`},
+		},
+		{
+			name: "a mixed column takes everything as text",
+			doc:  live(id, "1-a", `{"any":{"k": 1e2}}`),
+			want: row{"any": `{"k": 1e2}`, "_rescued": nil},
+		},
+		{
+			name: "names that Avro forbids, and that differ by case alone",
+			doc:  live(id, "1-a", `{"a b":5,"A_b":6}`),
+			want: row{"a_b": int64(5), "A_b_2": int64(6)},
+		},
+		{
+			name: "a field without a column",
+			doc:  live(id, "1-a", `{"big":1,"none":2}`),
+			want: row{"_rescued": `{"big":1,"none":2}`},
 		},
 		{
 			name: "conflicts sum their leaves",
@@ -69,7 +93,7 @@ func TestModelRows(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := newModel(modelOptions{columns: ruleColumns}).row(tt.doc)
+			got, err := ruleColumns(t).row(tt.doc)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,6 +118,7 @@ func TestModelPartitions(t *testing.T) {
 		{"3", live("c", "1-a", `{"at":1704412800}`), "pt=20240105"},
 		{"4", live("d", "1-a", `{"at":1704412800000}`), "pt=20240105"},
 		{"5", live("e", "1-a", `{"at":"soon"}`), "pt=" + defaultPartition},
+		{"51", live("g", "1-a", `{"at":20240105}`), "pt=" + defaultPartition},
 		{"6", live("a", "2-a", `{"at":"2024-02-01"}`), "pt=20240201"},
 		{"7", document{ID: "a", Leaves: []string{"3-a"}, Deleted: true, Body: []byte(`{"at":"2020-01-01"}`)}, "pt=20240201"},
 		{"8", document{ID: "f", Leaves: []string{"1-a"}, Deleted: true}, "pt=" + defaultPartition},
@@ -107,13 +132,13 @@ func TestModelPartitions(t *testing.T) {
 			t.Errorf("step %s: partition %v; want %s", s.instant, got, s.want)
 		}
 	}
-	if got := len(m.readOptimized()); got != 8 { // a to f, and a again in two more partitions
-		t.Errorf("base files hold %d rows; want 8", got)
+	if got := len(m.readOptimized()); got != 9 { // a to g, and a again in two more partitions
+		t.Errorf("base files hold %d rows; want 9", got)
 	}
 }
 
 func TestModelHistory(t *testing.T) {
-	m := newModel(modelOptions{columns: ruleColumns})
+	m := newModel(modelOptions{})
 	for i, docs := range [][]document{
 		{live("a", "1-a", `{"n":1}`), live("b", "1-b", `{"n":1}`)},
 		{live("a", "2-a", `{"n":2}`), live("b", "1-b", `{"n":1}`)}, // b comes again, unchanged

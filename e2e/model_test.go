@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // defaultPartition is the folder value of rows that have no partition value.
@@ -23,17 +26,19 @@ type document struct {
 	Body    []byte
 }
 
-// modelColumn says that a top-level field of the documents is a column: its
-// kind is long, double, string or boolean. A field of arrays or objects is a
-// string column that holds JSON text (nested).
+// fieldKind is how a top-level field of the documents became a column: long,
+// double, string, boolean, json (arrays and objects as JSON text), or mixed
+// (whatever comes, as text).
+type fieldKind string
+
+// modelColumn is a column for a field of the documents.
 type modelColumn struct {
-	field, name, kind string
-	nested            bool
+	name string
+	kind fieldKind
 }
 
 // modelOptions is how the table is configured.
 type modelOptions struct {
-	columns   []modelColumn
 	partition string // field that partitions the table; empty: none
 	layout    string // Go layout of the partition's value, UTC
 	dropDoc   bool
@@ -44,19 +49,23 @@ type modelOptions struct {
 // the state of the documents commit by commit, as tombstones leave it.
 type tableModel struct {
 	options modelOptions
-	rows    map[string]row // by key: the live view
-	base    []row          // what base files hold: each row as it came to its partition
-	commits []string       // instants, ascending
+	columns map[string]modelColumn // by field
+	rows    map[string]row         // by key: the live view
+	base    []row                  // what base files hold: each row as it came to its partition
+	commits []string               // instants, ascending
 	at      []map[string]row
 }
 
 func newModel(o modelOptions) *tableModel {
-	return &tableModel{options: o, rows: map[string]row{}}
+	return &tableModel{options: o, rows: map[string]row{}, columns: map[string]modelColumn{}}
 }
 
 // apply is one commit: the documents that changed since the last one, each in
 // its newest state. A document may be given again unchanged.
 func (m *tableModel) apply(instant string, changed []document) error {
+	if err := m.infer(changed); err != nil {
+		return err
+	}
 	for _, d := range changed {
 		r, err := m.row(d)
 		if err != nil {
@@ -67,7 +76,7 @@ func (m *tableModel) apply(instant string, changed []document) error {
 			continue
 		}
 		r[colCommitTime] = instant
-		m.rows[d.ID] = r
+		m.rows[d.ID] = r // older rows lack newer columns: see complete
 		if !known || old[colPartition] != r[colPartition] {
 			m.base = append(m.base, r)
 		}
@@ -81,16 +90,16 @@ func (m *tableModel) apply(instant string, changed []document) error {
 }
 
 // snapshot is what a reader of the whole table sees now.
-func (m *tableModel) snapshot() []row { return values(m.rows) }
+func (m *tableModel) snapshot() []row { return m.complete(values(m.rows)) }
 
 // asOf is what a reader of the whole table sees at a commit.
 func (m *tableModel) asOf(instant string) []row {
-	return values(m.at[sort.SearchStrings(m.commits, instant)])
+	return m.complete(values(m.at[sort.SearchStrings(m.commits, instant)]))
 }
 
 // readOptimized is what base files alone show while nothing was compacted and
 // no base file was written again: the first state of each key in each partition.
-func (m *tableModel) readOptimized() []row { return m.base }
+func (m *tableModel) readOptimized() []row { return m.complete(m.base) }
 
 // incremental is what a reader of the commits after begin, up to and with end,
 // sees: of each document the state at end, when that range wrote it.
@@ -123,6 +132,101 @@ func values(rows map[string]row) []row {
 	return out
 }
 
+// complete gives rows the columns that came after them, as nulls: a reader
+// shows a table in its newest schema.
+func (m *tableModel) complete(rows []row) []row {
+	for _, r := range rows {
+		for _, c := range m.columns {
+			if _, ok := r[c.name]; !ok {
+				r[c.name] = nil
+			}
+		}
+	}
+	return rows
+}
+
+// infer makes columns for the fields that a commit is the first to have, by all
+// values that its live documents give them.
+func (m *tableModel) infer(changed []document) error {
+	seen := map[string]map[fieldKind]bool{}
+	var order []string
+	for _, d := range changed {
+		if d.Deleted {
+			continue
+		}
+		members, err := membersOf(d.Body)
+		if err != nil {
+			return fmt.Errorf("document %q: %w", d.ID, err)
+		}
+		for _, f := range members {
+			kind := narrowest(f.value)
+			if _, known := m.columns[f.name]; known || kind == "" || strings.HasPrefix(f.name, "_") {
+				continue
+			}
+			if seen[f.name] == nil {
+				seen[f.name] = map[fieldKind]bool{}
+				order = append(order, f.name)
+			}
+			seen[f.name][kind] = true
+		}
+	}
+	for _, field := range order {
+		m.columns[field] = modelColumn{name: m.free(field), kind: common(seen[field])}
+	}
+	return nil
+}
+
+// narrowest is the kind of one value; empty for null and for numbers that no
+// column can hold as they are.
+func narrowest(raw json.RawMessage) fieldKind {
+	for _, kind := range []fieldKind{"boolean", "long", "double", "string", "json"} {
+		if v, fits := kind.cell(raw); fits && v != nil {
+			return kind
+		}
+	}
+	return ""
+}
+
+// common is the kind that holds all that were seen.
+func common(kinds map[fieldKind]bool) fieldKind {
+	if len(kinds) == 2 && kinds["long"] && kinds["double"] {
+		return "double"
+	}
+	for kind := range kinds {
+		if len(kinds) == 1 {
+			return kind
+		}
+	}
+	return "mixed"
+}
+
+// free is the column name of a field: what Avro allows, and no name twice.
+func (m *tableModel) free(field string) string {
+	legal := strings.Map(func(r rune) rune {
+		if r == '_' || r < 128 && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '_'
+	}, field)
+	if legal == "" || legal[0] >= '0' && legal[0] <= '9' {
+		legal = "_" + legal
+	}
+	name := legal
+	for n := 2; m.taken(name); n++ {
+		name = fmt.Sprintf("%s_%d", legal, n)
+	}
+	return name
+}
+
+func (m *tableModel) taken(name string) bool {
+	for _, c := range m.columns {
+		if strings.EqualFold(c.name, name) {
+			return true
+		}
+	}
+	return strings.EqualFold(name, "pt") && m.options.partition != ""
+}
+
 // row is the row of a document: envelope, columns, what did not fit them, and
 // the document as received.
 func (m *tableModel) row(d document) (row, error) {
@@ -144,89 +248,134 @@ func (m *tableModel) row(d document) (row, error) {
 	if !m.options.dropDoc {
 		r["_doc"] = string(d.Body)
 	}
-	for _, c := range m.options.columns {
-		r[c.name] = nil
-	}
+	m.complete([]row{r})
 	if d.Deleted {
 		r["_op"] = "d"
 		m.stay(r)
 		return r, nil
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(d.Body, &fields); err != nil {
+	members, err := membersOf(d.Body)
+	if err != nil {
 		return nil, err
 	}
-	if a, ok := fields["_attachments"]; ok {
-		r["_attachments"] = string(a)
-	}
-	m.fill(r, fields)
-	m.place(r, fields)
+	m.fill(r, members)
+	m.place(r, members)
 	return r, nil
 }
 
-// fill puts the fields into their columns, and into _rescued what does not fit.
-func (m *tableModel) fill(r row, fields map[string]json.RawMessage) {
-	rescued := map[string]json.RawMessage{}
-	for _, c := range m.options.columns {
-		raw, ok := fields[c.field]
-		if !ok || string(raw) == "null" {
+// member is one top-level member of a document.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// membersOf takes a document apart, in its order; of a name that comes twice
+// the last value counts.
+func membersOf(body []byte) ([]member, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	var out []member
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		out = slices.DeleteFunc(out, func(m member) bool { return m.name == name })
+		out = append(out, member{name.(string), value})
+	}
+	return out, nil
+}
+
+// fill puts the members into their columns, and into _rescued what does not fit.
+func (m *tableModel) fill(r row, members []member) {
+	var rescued []string
+	for _, f := range members {
+		if f.name == "_attachments" {
+			r["_attachments"] = string(f.value)
+		}
+		if strings.HasPrefix(f.name, "_") {
 			continue
 		}
-		if v, fits := c.value(raw); fits {
+		c, ok := m.columns[f.name]
+		v, fits := c.kind.cell(f.value)
+		if ok && fits {
 			r[c.name] = v
-		} else {
-			rescued[c.field] = raw
+		} else if string(f.value) != "null" {
+			rescued = append(rescued, asJSON(f.name)+":"+string(f.value))
 		}
 	}
 	if len(rescued) > 0 {
-		r["_rescued"] = asJSON(rescued)
+		r["_rescued"] = "{" + strings.Join(rescued, ",") + "}"
 	}
 }
 
-// value is the cell of a JSON value, or false when it does not fit the column.
+// cell is a JSON value in a column of this kind, or false when it does not fit.
 // A number fits only when nothing of it is rounded away.
-func (c modelColumn) value(raw json.RawMessage) (any, bool) {
+func (k fieldKind) cell(raw json.RawMessage) (any, bool) {
 	var v any
 	if err := decodeNumbers(raw, &v); err != nil {
 		return nil, false
 	}
 	switch v := v.(type) {
+	case nil:
+		return nil, true
 	case string:
-		return v, c.kind == "string" && !c.nested
+		return v, k == "string" || k == "mixed"
 	case bool:
-		return v, c.kind == "boolean"
+		if k == "boolean" {
+			return v, true
+		}
 	case json.Number:
-		return c.number(v.String())
+		switch k {
+		case "long":
+			n, err := strconv.ParseInt(v.String(), 10, 64)
+			return n, err == nil
+		case "double":
+			return exactDouble(v.String())
+		}
+	default:
+		if k == "json" {
+			return string(raw), true
+		}
 	}
-	return string(raw), c.nested
+	return string(raw), k == "mixed"
 }
 
-func (c modelColumn) number(text string) (any, bool) {
-	switch c.kind {
-	case "long":
-		n, err := strconv.ParseInt(text, 10, 64)
-		return n, err == nil
-	case "double":
-		x, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return nil, false
-		}
-		if strings.ContainsAny(text, ".eE") {
-			return x, true
-		}
-		whole, _ := new(big.Float).SetPrec(2000).SetString(text)
-		return x, whole != nil && whole.Cmp(big.NewFloat(x)) == 0
+// exactDouble is the double of a number's text when the double, printed as short
+// as it can be told apart, is the same number again. A whole number without
+// fraction or exponent also has to be one that doubles count by ones.
+func exactDouble(text string) (float64, bool) {
+	x, err := strconv.ParseFloat(text, 64)
+	said, valid := new(big.Rat).SetString(text)
+	if err != nil || !valid {
+		return 0, false
 	}
-	return nil, false
+	if !strings.ContainsAny(text, ".eE") && math.Abs(x) > 1<<53 {
+		return 0, false
+	}
+	again, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64))
+	return x, again.Cmp(said) == 0
 }
 
 // place gives a live row its partition, by the field and format of the options.
-func (m *tableModel) place(r row, fields map[string]json.RawMessage) {
+func (m *tableModel) place(r row, members []member) {
 	if m.options.partition == "" {
 		r[colPartition] = ""
 		return
 	}
-	value, ok := partitionValue(fields[m.options.partition], m.options.layout)
+	var value string
+	ok := false
+	for _, f := range members {
+		if f.name == m.options.partition {
+			value, ok = partitionValue(f.value, m.options.layout)
+		}
+	}
 	if !ok {
 		r["pt"], r[colPartition] = nil, "pt="+defaultPartition
 		return
@@ -248,10 +397,11 @@ func (m *tableModel) stay(r row) {
 }
 
 // partitionValue understands RFC 3339, dates, and epochs in seconds or, from
-// 1e11 on, milliseconds.
+// twelve digits on, milliseconds. Numbers that read as a date, like 20240105,
+// could be meant either way and count as none.
 func partitionValue(raw json.RawMessage, layout string) (string, bool) {
 	var v any
-	if raw == nil || decodeNumbers(raw, &v) != nil {
+	if decodeNumbers(raw, &v) != nil {
 		return "", false
 	}
 	switch v := v.(type) {
@@ -263,10 +413,11 @@ func partitionValue(raw json.RawMessage, layout string) (string, bool) {
 		}
 	case json.Number:
 		n, err := strconv.ParseInt(v.String(), 10, 64)
+		_, isDate := time.Parse("20060102", v.String())
 		switch {
-		case err != nil:
+		case err != nil || isDate == nil:
 			return "", false
-		case n >= 1e11:
+		case n >= 1e11 || n <= -1e11:
 			return time.UnixMilli(n).UTC().Format(layout), true
 		default:
 			return time.Unix(n, 0).UTC().Format(layout), true
