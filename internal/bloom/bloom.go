@@ -26,6 +26,7 @@ const Rate = 1e-9
 type Filter struct {
 	bits   int32
 	hashes int32
+	mod    modulus
 	rows   [][]byte
 	// dynamic filters grow by rows of perRow keys up to limit keys.
 	dynamic bool
@@ -34,7 +35,7 @@ type Filter struct {
 	// count is the number of keys added to the current row. It goes on
 	// rising when a full filter takes more keys.
 	count int32
-	// spill is the row that the next key goes to once the filter is full.
+	// spill counts the keys that came after the filter was full.
 	spill int
 }
 
@@ -48,7 +49,7 @@ func Size(n int, p float64) (bits, hashes int) {
 // NewSimple makes an empty filter of one row for n keys, at least one.
 func NewSimple(n int, p float64) *Filter {
 	bits, hashes := Size(max(n, 1), p)
-	f := &Filter{bits: int32(bits), hashes: int32(hashes)}
+	f := &Filter{bits: int32(bits), hashes: int32(hashes), mod: newModulus(int32(bits))}
 	f.addRow()
 	return f
 }
@@ -86,7 +87,7 @@ func (f *Filter) Add(key string) {
 	h := uint32(0)
 	for range f.hashes {
 		h = c.next(h)
-		set(row, position(h, f.bits))
+		set(row, f.mod.position(h))
 	}
 }
 
@@ -108,8 +109,9 @@ func (f *Filter) rowForKey() []byte {
 		f.count = 1
 		return f.rows[len(f.rows)-1]
 	}
+	// Full: the first key too many goes to row 0, those after it to rows 0, 1, 2 and so on.
 	f.count++
-	row := f.rows[f.spill%len(f.rows)]
+	row := f.rows[max(f.spill-1, 0)%len(f.rows)]
 	f.spill++
 	return row
 }
@@ -137,7 +139,7 @@ func (f *Filter) inRow(c *chain, row []byte) bool {
 	h := uint32(0)
 	for range f.hashes {
 		h = c.next(h)
-		p := position(h, f.bits)
+		p := f.mod.position(h)
 		if row[p>>3]&(1<<(p&7)) == 0 {
 			return false
 		}

@@ -86,12 +86,12 @@ func (l *filler) four(g *group) {
 	for i := range g.keys {
 		l.c[i].load(g.keys[i])
 	}
-	row, bits := l.f.rows[0], l.f.bits
+	row, mod := l.f.rows[0], l.f.mod
 	var s [lanes]uint32
 	for range l.f.hashes {
 		next4(&l.c, &s)
 		for _, h := range s {
-			set(row, position(h, bits))
+			set(row, mod.position(h))
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (l *filler) flush() {
 			h := uint32(0)
 			for range l.f.hashes {
 				h = l.c[0].next(h)
-				set(l.f.rows[0], position(h, l.f.bits))
+				set(l.f.rows[0], l.f.mod.position(h))
 			}
 		}
 	}

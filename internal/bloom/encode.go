@@ -119,6 +119,7 @@ func (f *Filter) readHeader(b []byte) ([]byte, error) {
 	if f.hashes < 1 || f.hashes > maxHashes || f.bits < 1 {
 		return nil, fmt.Errorf("%w: %d bits, %d hashes", ErrFormat, f.bits, f.hashes)
 	}
+	f.mod = newModulus(f.bits)
 	return b[rowHeader:], nil
 }
 

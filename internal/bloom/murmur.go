@@ -1,6 +1,10 @@
 package bloom
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
 
 // The hash is a relative of MurmurHash2 with 32 bits, as Hadoop has it. It
 // differs from the textbook in the last one to three bytes of a key: they are
@@ -75,12 +79,20 @@ func next4(c *[lanes]chain, s *[lanes]uint32) {
 	s[0], s[1], s[2], s[3] = finish(h0), finish(h1), finish(h2), finish(h3)
 }
 
-// position is the bit of a filter of that many bits that a hash stands for:
-// the remainder as Java takes it, without its sign.
-func position(h uint32, bits int32) uint32 {
-	p := int32(h) % bits
-	if p < 0 {
-		p = -p
-	}
-	return uint32(p)
+// modulus takes remainders by a fixed divisor without dividing (Lemire, Kaser,
+// Kurz, "Faster remainder by direct computation", 2019): exact for 32 bits.
+type modulus struct{ inverse, divisor uint64 }
+
+func newModulus(bits int32) modulus {
+	d := uint64(bits)
+	return modulus{inverse: math.MaxUint64/d + 1, divisor: d}
+}
+
+// position is the bit that a hash stands for: the remainder as Java takes it,
+// of the signed hash, without its sign.
+func (m modulus) position(h uint32) uint32 {
+	sign := uint32(int32(h) >> 31)
+	n := uint64((h ^ sign) - sign)
+	hi, _ := bits.Mul64(m.inverse*n, m.divisor)
+	return uint32(hi)
 }
