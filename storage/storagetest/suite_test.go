@@ -3,6 +3,7 @@ package storagetest_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"os"
@@ -94,7 +95,7 @@ func (b *broken) ReadAt(ctx context.Context, o storage.Object, p []byte, offset 
 		o.ETag = ""
 	}
 	n, err := b.Driver.ReadAt(ctx, o, p, offset)
-	if b.is("no EOF") && err == io.EOF {
+	if b.is("no EOF") && errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return n, err
