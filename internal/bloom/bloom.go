@@ -80,9 +80,8 @@ func (f *Filter) Add(key string) {
 	if key == "" {
 		return
 	}
-	var c chain
-	c.words = make([]uint32, 0, stackWords)
-	c.load(unsafe.Slice(unsafe.StringData(key), len(key)))
+	var few [stackWords]uint32
+	c := load(few[:], unsafe.Slice(unsafe.StringData(key), len(key)))
 	row := f.rowForKey()
 	h := uint32(0)
 	for range f.hashes {
@@ -121,9 +120,8 @@ func (f *Filter) Contains(key string) bool {
 	if key == "" {
 		return false
 	}
-	var c chain
-	c.words = make([]uint32, 0, stackWords)
-	c.load(unsafe.Slice(unsafe.StringData(key), len(key)))
+	var few [stackWords]uint32
+	c := load(few[:], unsafe.Slice(unsafe.StringData(key), len(key)))
 	if len(f.rows) == 1 {
 		return f.inRow(&c, f.rows[0])
 	}

@@ -84,15 +84,16 @@ func (l *filler) add(key []byte) {
 
 func (l *filler) four(g *group) {
 	for i := range g.keys {
-		l.c[i].load(g.keys[i])
+		l.c[i] = load(l.c[i].words, g.keys[i])
 	}
 	row, mod := l.f.rows[0], l.f.mod
-	var s [lanes]uint32
+	var a, b, c, d uint32
 	for range l.f.hashes {
-		next4(&l.c, &s)
-		for _, h := range s {
-			set(row, mod.position(h))
-		}
+		a, b, c, d = next4(&l.c, a, b, c, d)
+		set(row, mod.position(a))
+		set(row, mod.position(b))
+		set(row, mod.position(c))
+		set(row, mod.position(d))
 	}
 }
 
@@ -100,7 +101,7 @@ func (l *filler) four(g *group) {
 func (l *filler) flush() {
 	for _, g := range l.groups {
 		for _, key := range g.keys[:g.n] {
-			l.c[0].load(key)
+			l.c[0] = load(l.c[0].words, key)
 			h := uint32(0)
 			for range l.f.hashes {
 				h = l.c[0].next(h)

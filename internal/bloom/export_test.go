@@ -2,8 +2,7 @@ package bloom
 
 // Hash is one round of hashing, for the vectors.
 func Hash(key string, seed uint32) uint32 {
-	var c chain
-	c.load([]byte(key))
+	c := load(nil, []byte(key))
 	return c.next(seed)
 }
 

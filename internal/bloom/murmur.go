@@ -24,19 +24,18 @@ type chain struct {
 	size uint32
 }
 
-// load prepares c for a key, reusing its memory.
-func (c *chain) load(b []byte) {
-	c.words = c.words[:0]
-	c.size = uint32(len(b))
+// load prepares a chain for a key; its words go into the memory of words.
+func load(words []uint32, b []byte) chain {
+	c := chain{words: words[:0], size: uint32(len(b))}
 	for ; len(b) >= wordSize; b = b[wordSize:] {
 		k := binary.LittleEndian.Uint32(b) * mix
 		k ^= k >> 24
 		c.words = append(c.words, k*mix)
 	}
-	c.tail = 0
 	for j := range b {
 		c.tail ^= uint32(int32(int8(b[len(b)-1-j]))) << (8 * j)
 	}
+	return c
 }
 
 // next is the hash with the given seed.
@@ -59,9 +58,9 @@ func finish(h uint32) uint32 {
 
 // next4 is next for four keys of one length. One chain waits for its own
 // multiplications nearly all of the time; four of them fill the gaps.
-func next4(c *[lanes]chain, s *[lanes]uint32) {
+func next4(c *[lanes]chain, s0, s1, s2, s3 uint32) (h0, h1, h2, h3 uint32) {
 	n := c[0].size
-	h0, h1, h2, h3 := s[0]^n, s[1]^n, s[2]^n, s[3]^n
+	h0, h1, h2, h3 = s0^n, s1^n, s2^n, s3^n
 	w0 := c[0].words
 	w1, w2, w3 := c[1].words[:len(w0)], c[2].words[:len(w0)], c[3].words[:len(w0)]
 	for i, k := range w0 {
@@ -76,7 +75,7 @@ func next4(c *[lanes]chain, s *[lanes]uint32) {
 		h2 = (h2 ^ c[2].tail) * mix
 		h3 = (h3 ^ c[3].tail) * mix
 	}
-	s[0], s[1], s[2], s[3] = finish(h0), finish(h1), finish(h2), finish(h3)
+	return finish(h0), finish(h1), finish(h2), finish(h3)
 }
 
 // modulus takes remainders by a fixed divisor without dividing (Lemire, Kaser,
