@@ -145,10 +145,37 @@ func (x *exchange) revsDiff() error {
 			}
 			b = appendString(b, r)
 		}
-		b = append(b, `]}`...)
+		b = append(b, ']')
+		b = x.db.appendAncestors(b, text(clean[m.keyStart:m.keyEnd]), missing)
+		b = append(b, '}')
 	}
 	x.json(http.StatusOK, append(b, '}', '\n'))
 	return nil
+}
+
+// appendAncestors names the leaves from which the missing revisions may have come: those of a lower generation than any of them.
+func (db *Database) appendAncestors(b []byte, id string, missing []string) []byte {
+	d := db.docs[id]
+	if d == nil {
+		return b
+	}
+	highest := 0
+	for _, s := range missing {
+		if r, err := ParseRev(s); err == nil {
+			highest = max(highest, r.Gen)
+		}
+	}
+	var ancestors []Rev
+	for _, n := range d.leaves {
+		if int(n.gen) < highest {
+			ancestors = append(ancestors, n.rev())
+		}
+	}
+	if len(ancestors) == 0 {
+		return b
+	}
+	b = append(b, `,"possible_ancestors":`...)
+	return appendRevs(b, ancestors)
 }
 
 func (db *Database) missing(id string, revs []string) []string {

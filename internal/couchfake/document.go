@@ -82,7 +82,7 @@ func (db *Database) read(id string, rev Rev, e extras, latest bool) (Rev, []byte
 	}
 	n := d.winner()
 	switch {
-	case rev.Gen > 0:
+	case rev.Hash != "":
 		n = d.find(rev)
 		if n != nil && latest {
 			n = d.heir(n)
@@ -217,13 +217,13 @@ func (x *exchange) mergeRev(w *write) error {
 	if err != nil {
 		return err
 	}
-	if m := strings.Trim(x.r.Header.Get("If-Match"), `"`); m != "" && rev.Gen == 0 {
+	if m := strings.Trim(x.r.Header.Get("If-Match"), `"`); m != "" && rev.Hash == "" {
 		if rev, err = ParseRev(m); err != nil {
 			return errBadRev
 		}
 	}
 	switch {
-	case rev.Gen == 0:
+	case rev.Hash == "":
 	case len(w.path) == 0:
 		w.path = []Rev{rev}
 	case w.path[0] != rev:

@@ -24,7 +24,7 @@ func parseMembers(clean []byte, members []member, id string) (write, error) {
 			return write{}, err
 		}
 	}
-	if p.rev.Gen > 0 && len(p.w.path) == 0 {
+	if p.rev.Hash != "" && len(p.w.path) == 0 {
 		p.w.path = []Rev{p.rev}
 	}
 	return p.w, nil
