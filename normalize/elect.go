@@ -1,0 +1,142 @@
+package normalize
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/hudi"
+)
+
+// verdict is what becomes of a change in its batch.
+type verdict uint8
+
+const (
+	// loser: a newer state of the document is in the batch.
+	loser verdict = iota
+	winner
+	// broken: it is among the rejects.
+	broken
+)
+
+// election picks the newest state of each document in a batch.
+type election struct {
+	newest map[string]int
+	state  []verdict
+	order  []int64
+}
+
+func (e *election) begin(n int) {
+	if e.newest == nil {
+		e.newest = make(map[string]int, n)
+	}
+	e.state = slices.Grow(e.state[:0], n)[:n]
+	e.order = slices.Grow(e.order[:0], n)[:n]
+}
+
+func (e *election) forget() { clear(e.newest) }
+
+// offer enters change i; of equal orders the later arrival wins.
+func (e *election) offer(i int, id string, order int64) {
+	e.order[i] = order
+	e.state[i] = winner
+	if j, ok := e.newest[id]; ok {
+		if e.order[j] > order {
+			e.state[i] = loser
+			return
+		}
+		e.state[j] = loser
+	}
+	e.newest[id] = i
+}
+
+// next is the newest of the losers for a document whose winner i turned out
+// broken, or -1.
+func (e *election) next(cs []changes.Change, i int) int {
+	best := -1
+	for j := range cs {
+		if e.state[j] == loser && cs[j].ID == cs[i].ID && (best < 0 || e.order[j] >= e.order[best]) {
+			best = j
+		}
+	}
+	return best
+}
+
+// pick rejects changes whose envelope is broken and elects the winners.
+func (n *Normalizer) pick(cs []changes.Change) error {
+	n.elect.begin(len(cs))
+	for i := range cs {
+		c := &cs[i]
+		reason := n.envelope(c)
+		if reason != "" {
+			n.elect.state[i] = broken
+			n.reject(c, reason)
+			continue
+		}
+		if n.o.Ordering == LeafSum && len(c.Leaves) == 0 {
+			return fmt.Errorf("%w: document %q", ErrLeaves, clip(c.ID))
+		}
+		order := n.order(c)
+		if order >= 1<<hudi.EraShift {
+			n.elect.state[i] = broken
+			n.reject(c, fmt.Sprintf("the generations of its leaves add up to %d, which is no revision tree", order))
+			continue
+		}
+		n.elect.offer(i, c.ID, order)
+	}
+	return nil
+}
+
+func (n *Normalizer) order(c *changes.Change) int64 {
+	if n.o.Ordering == Generation {
+		return c.Rev.Generation
+	}
+	var sum int64
+	for i := range c.Leaves {
+		// Two such summands cannot overflow, and one step more is too large already.
+		sum = min(sum, 1<<hudi.EraShift) + min(max(c.Leaves[i].Generation, 0), 1<<hudi.EraShift)
+	}
+	return sum
+}
+
+// envelope says what is wrong with a change before its body is read; empty
+// when nothing is.
+func (n *Normalizer) envelope(c *changes.Change) string {
+	const maxBody = 1<<31 - 1
+	switch {
+	case c.Defect != "":
+		return c.Defect
+	case c.ID == "":
+		return "no _id"
+	case !utf8.ValidString(c.ID):
+		return "its _id is not UTF-8"
+	case c.Rev.Generation < 1 || c.Rev.Hash == "":
+		return "no revision"
+	case !c.Deleted && noBody(c.Body):
+		return "a live row without a body"
+	case len(c.Body) > maxBody:
+		return fmt.Sprintf("a body of %d bytes", len(c.Body))
+	}
+	for i := range c.Leaves {
+		if !utf8.ValidString(c.Leaves[i].Hash) {
+			return "a leaf revision is not UTF-8"
+		}
+	}
+	if !utf8.ValidString(c.Rev.Hash) || !utf8.ValidString(c.Seq) {
+		return "its revision or sequence is not UTF-8"
+	}
+	return ""
+}
+
+// noBody says whether the source gave no document: nothing, or a JSON null.
+func noBody(b []byte) bool { return len(b) == 0 || string(b) == "null" }
+
+// clip keeps a message short whatever the _id.
+func clip(s string) string {
+	const most = 60
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

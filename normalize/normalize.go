@@ -1,0 +1,254 @@
+// Package normalize is the one place that turns changes into records: it picks
+// the newest state of each document in a batch, lays its fields out into the
+// table's columns, adds columns for fields never seen, and puts aside what is
+// broken. It is pure: no input, no output, no clock.
+package normalize
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/hudi"
+)
+
+// Ordering is the rule by which a table decides which of two states of a
+// document is newer. A table keeps its rule for life.
+type Ordering string
+
+const (
+	// LeafSum is the sum of the generations of all leaf revisions: every
+	// change of a document's revision tree makes it larger, even one that
+	// makes a lower generation win. It is the default.
+	LeafSum Ordering = "leaf-sum"
+	// Generation is the generation of the winning revision, for sources that
+	// cannot list leaves.
+	Generation Ordering = "generation"
+)
+
+// Deletes says what a deleted document becomes.
+type Deletes string
+
+const (
+	// Tombstone is a row with _deleted = true and the deleted document as
+	// received in _doc. It is the default.
+	Tombstone Deletes = "tombstone"
+	// Hard is a Hudi delete.
+	Hard Deletes = "hard"
+	// TombstoneThenPurge is a row like a tombstone, without the document.
+	TombstoneThenPurge Deletes = "tombstone-then-purge"
+)
+
+// DefaultMaxColumns is the most columns made from documents' fields unless
+// Options say otherwise.
+const DefaultMaxColumns = 500
+
+// DefaultPartitionName is the partition column's name unless Options say
+// otherwise.
+const DefaultPartitionName = "pt"
+
+// Options say how documents become rows. The zero value, with the table's
+// name, is the default.
+type Options struct {
+	// Table is the table's name; it names the schema before there is one.
+	Table    string
+	Ordering Ordering
+	Deletes  Deletes
+	// PartitionField is the top-level field whose value names the partition;
+	// empty for a table without partitions.
+	PartitionField string
+	// PartitionFormat makes a day, month or the like of a point in time:
+	// yyyyMMdd, yyyy-MM-dd, yyyyMM, yyyyMMddHH and so on. Empty takes the
+	// text of the value itself.
+	PartitionFormat string
+	// PartitionZone is the zone in which PartitionFormat reads a clock; UTC
+	// when nil.
+	PartitionZone *time.Location
+	// PartitionName is the partition column's name; empty means "pt".
+	PartitionName string
+	// DropDoc leaves out the _doc column.
+	DropDoc bool
+	// Seq adds the _seq column.
+	Seq bool
+	// MaxColumns is the most columns made from documents' fields. Zero means
+	// DefaultMaxColumns.
+	MaxColumns int
+}
+
+// Errors of New and Normalize.
+var (
+	// ErrOptions marks options that mean nothing.
+	ErrOptions = errors.New("bad normalize options")
+	// ErrLeaves says that a change lists no leaf revisions although the
+	// table's ordering rule needs them: the source is of the wrong kind.
+	ErrLeaves = errors.New("the source lists no leaf revisions, which this table's ordering rule needs")
+)
+
+// Reject is a change that cannot become a record, and why.
+type Reject struct {
+	Change changes.Change
+	Reason string
+}
+
+// Stats count what a batch was made into.
+type Stats struct {
+	// Rows is the changes in the batch, Collapsed those of them that a newer
+	// state in the same batch replaced.
+	Rows, Collapsed int
+	// Tombstones and Deletes are the deleted documents that became rows or
+	// Hudi deletes.
+	Tombstones, Deletes int
+	// Rescued is the values that went to _rescued; OverBudget those of them
+	// whose field got no column because of MaxColumns.
+	Rescued, OverBudget int
+	// DefaultPartition is the live rows whose partition field was missing or
+	// could not be understood.
+	DefaultPartition int
+	// Columns is the columns added to the schema.
+	Columns int
+}
+
+// Result is what a batch became. Its records share memory with the batch's
+// bodies and with each other; they stay valid as long as those are untouched.
+type Result struct {
+	// Schema is the schema of the records: the given one, or it with columns
+	// added at its end.
+	Schema *hudi.Schema
+	// Records are in the order in which the newest state of each document
+	// arrived. Record.Order is the bare sum of generations: the era is added
+	// by whoever knows what the table holds.
+	Records []hudi.Record
+	Rejects []Reject
+	Stats   Stats
+}
+
+// Normalizer turns batches into records. It keeps scratch memory between
+// batches and is not safe for concurrent use; its results depend on nothing
+// but its options and the arguments.
+type Normalizer struct {
+	o    Options
+	part *partitioner
+	plan *plan
+
+	elect  election
+	scan   scanner
+	arena  arena
+	slab   []hudi.Value
+	buf    []byte
+	cursor cursor
+	// waiting are values whose field has no column yet, rescues those that
+	// go to _rescued.
+	waiting []waiting
+	rescues []rescue
+	// bodies are the documents of result.Records, by their places.
+	bodies [][]byte
+	result Result
+}
+
+// New checks the options and makes a Normalizer.
+func New(o Options) (*Normalizer, error) {
+	o = o.withDefaults()
+	switch o.Ordering {
+	case LeafSum, Generation:
+	default:
+		return nil, fmt.Errorf("%w: ordering %q", ErrOptions, o.Ordering)
+	}
+	switch o.Deletes {
+	case Tombstone, Hard, TombstoneThenPurge:
+	default:
+		return nil, fmt.Errorf("%w: deletes %q", ErrOptions, o.Deletes)
+	}
+	if o.MaxColumns < 0 {
+		return nil, fmt.Errorf("%w: at most %d columns", ErrOptions, o.MaxColumns)
+	}
+	part, err := newPartitioner(&o)
+	if err != nil {
+		return nil, err
+	}
+	n := &Normalizer{o: o, part: part}
+	n.scan.member = n.member
+	if _, err = newPlan(&n.o, nil); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	return n, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Ordering == "" {
+		o.Ordering = LeafSum
+	}
+	if o.Deletes == "" {
+		o.Deletes = Tombstone
+	}
+	if o.PartitionName == "" {
+		o.PartitionName = DefaultPartitionName
+	}
+	if o.PartitionZone == nil {
+		o.PartitionZone = time.UTC
+	}
+	if o.MaxColumns == 0 {
+		o.MaxColumns = DefaultMaxColumns
+	}
+	return o
+}
+
+// Normalize makes records of a batch for a table of the given schema, which is
+// nil before the table exists. A change that cannot be used is among the
+// rejects and holds up nothing else; an error means that the table or the
+// source as a whole does not fit, and that nothing was made.
+func (n *Normalizer) Normalize(b changes.Batch, s *hudi.Schema) (Result, error) {
+	defer n.forget()
+	if n.plan == nil || s == nil || !n.plan.schema.Same(s) {
+		plan, err := newPlan(&n.o, s)
+		if err != nil {
+			return Result{}, err
+		}
+		n.plan = plan
+	} else {
+		n.plan.schema = s
+	}
+	before := n.plan.schema.Len()
+	if s != nil {
+		before = s.Len()
+	}
+	n.result = Result{Stats: Stats{Rows: len(b.Changes)}}
+	if err := n.pick(b.Changes); err != nil {
+		return Result{}, err
+	}
+	n.result.Records = make([]hudi.Record, 0, len(n.elect.newest))
+	for i := range b.Changes {
+		if n.elect.state[i] == winner {
+			n.shape(b.Changes, i)
+		}
+	}
+	if err := n.settle(); err != nil {
+		n.plan = nil
+		return Result{}, err
+	}
+	n.rescue()
+	n.result.Schema = n.plan.schema
+	n.result.Stats.Columns = n.plan.schema.Len() - before
+	n.result.Stats.Collapsed = len(b.Changes) - len(n.result.Records) - len(n.result.Rejects)
+	return n.result, nil
+}
+
+// forget drops what the last batch left, so that no memory of it is held.
+func (n *Normalizer) forget() {
+	n.result = Result{}
+	n.slab = nil
+	n.arena = arena{}
+	n.cursor = cursor{}
+	n.elect.forget()
+	clear(n.waiting)
+	clear(n.rescues)
+	clear(n.bodies)
+	n.waiting, n.rescues, n.bodies = n.waiting[:0], n.rescues[:0], n.bodies[:0]
+	if n.plan != nil {
+		n.plan.rest()
+	}
+}
+
+func (n *Normalizer) reject(c *changes.Change, reason string) {
+	n.result.Rejects = append(n.result.Rejects, Reject{Change: *c, Reason: reason})
+}

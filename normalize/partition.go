@@ -1,0 +1,201 @@
+package normalize
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/hudi"
+)
+
+// partition is a value of the partition column and its folder.
+type partition struct {
+	value hudi.Value
+	path  string
+}
+
+// partitioner makes partitions of documents' values.
+type partitioner struct {
+	name   string
+	layout string // of package time; empty for the value's own text
+	zone   *time.Location
+	// none is the default partition, or no partition at all.
+	none partition
+	// known are the partitions made so far, by the text of their values.
+	known map[string]partition
+	buf   []byte
+}
+
+const (
+	// maxKnown bounds the memory of partitions that were made.
+	maxKnown = 4096
+	// maxFolder is the longest folder name in bytes: file systems take 255.
+	maxFolder = 255
+)
+
+func newPartitioner(o *Options) (*partitioner, error) {
+	p := &partitioner{name: o.PartitionName, zone: o.PartitionZone, known: make(map[string]partition)}
+	if o.PartitionField == "" {
+		return p, nil
+	}
+	layout, err := timeLayout(o.PartitionFormat)
+	if err != nil {
+		return nil, err
+	}
+	p.layout = layout
+	if strings.HasPrefix(o.PartitionField, "_") {
+		return nil, fmt.Errorf("%w: partition field %q: fields with an underscore in front are CouchDB's", ErrOptions, o.PartitionField)
+	}
+	if legalColumn(p.name) != p.name || p.name[0] == '_' {
+		return nil, fmt.Errorf("%w: partition name %q: letters, digits and underscores, beginning with a letter", ErrOptions, p.name)
+	}
+	p.none.path = hudi.PartitionPath(p.name, "", true)
+	return p, nil
+}
+
+// timeLayout is a partition format as package time has it. The letters are
+// those of Java's date formats: yyyy, MM, dd, HH, mm, with "-", "_" and "."
+// between them.
+func timeLayout(format string) (string, error) {
+	words := []struct{ java, layout string }{{"yyyy", "2006"}, {"MM", "01"}, {"dd", "02"}, {"HH", "15"}, {"mm", "04"},
+		{"-", "-"}, {"_", "_"}, {".", "."}}
+	var layout strings.Builder
+next:
+	for rest := format; rest != ""; {
+		for _, w := range words {
+			if after, ok := strings.CutPrefix(rest, w.java); ok {
+				layout.WriteString(w.layout)
+				rest = after
+				continue next
+			}
+		}
+		hint := "use yyyy, MM, dd, HH, mm and - _ . between them"
+		if rest[0] == '/' {
+			hint = "a slash would open a folder inside a folder; use - or nothing between the parts"
+		}
+		return "", fmt.Errorf("%w: partition format %q at %q: %s", ErrOptions, format, rest, hint)
+	}
+	return layout.String(), nil
+}
+
+// of is the partition of a value, false for the default partition.
+func (p *partitioner) of(body []byte, t *token) (partition, bool) {
+	p.buf = p.buf[:0]
+	if p.layout == "" {
+		p.text(body, t)
+	} else if at, ok := p.time(body, t); ok {
+		p.buf = at.AppendFormat(p.buf, p.layout)
+	}
+	if len(p.buf) == 0 {
+		return p.none, false
+	}
+	if known, ok := p.known[string(p.buf)]; ok {
+		return known, known.path != p.none.path
+	}
+	return p.add(string(p.buf))
+}
+
+func (p *partitioner) add(value string) (partition, bool) {
+	made := partition{hudi.String(value), hudi.PartitionPath(p.name, value, false)}
+	if len(made.path) > maxFolder || strings.IndexByte(value, 0) >= 0 {
+		made = p.none
+	}
+	if len(p.known) >= maxKnown {
+		clear(p.known)
+	}
+	if made.path == p.none.path { // also a value that spells the default's name
+		made = p.none
+	}
+	p.known[value] = made
+	return made, made.path != p.none.path
+}
+
+// text appends the text of a value that has a plain one.
+func (p *partitioner) text(body []byte, t *token) {
+	switch t.kind {
+	case tokenString:
+		p.buf = append(p.buf, t.text(body)...)
+	case tokenEscaped:
+		p.buf = appendUnescaped(p.buf, t.text(body))
+	case tokenLong, tokenBig, tokenTrue, tokenFalse:
+		p.buf = append(p.buf, body[t.start:t.end]...)
+	default:
+	}
+}
+
+// time is the point in time that a value stands for: RFC 3339, a plain date
+// (taken as it is, whatever the zone), or epoch seconds or milliseconds.
+func (p *partitioner) time(body []byte, t *token) (time.Time, bool) {
+	switch t.kind {
+	case tokenLong:
+		return p.epoch(t.long)
+	case tokenFloat:
+		f, ok := exactDouble(body[t.start:t.end])
+		if !ok || math.Abs(f) >= maxExactLong {
+			return time.Time{}, false
+		}
+		return p.epoch(int64(math.Floor(f)))
+	case tokenString, tokenEscaped:
+		p.text(body, t)
+		text := p.buf
+		p.buf = p.buf[:0]
+		return p.parse(text)
+	default:
+		return time.Time{}, false
+	}
+}
+
+func (p *partitioner) parse(text []byte) (time.Time, bool) {
+	const date = "2006-01-02"
+	if len(text) == len(date) && text[4] == '-' {
+		at, err := time.Parse(date, shared(text))
+		return at, err == nil
+	}
+	if n, ok := digits(text); ok {
+		return p.epoch(n)
+	}
+	var at time.Time
+	if err := at.UnmarshalText(text); err != nil {
+		return time.Time{}, false
+	}
+	return inYears(at.In(p.zone))
+}
+
+// digits is the number of a text of digits alone.
+func digits(text []byte) (int64, bool) {
+	const most = 18
+	if len(text) == 0 || len(text) > most {
+		return 0, false
+	}
+	var n int64
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
+}
+
+// epoch takes numbers of nine to eleven digits as seconds and longer ones as
+// milliseconds. Shorter ones would lie before March 1973 and are rather years
+// or dates, 2024 or 20240105: they are not guessed at.
+func (p *partitioner) epoch(n int64) (time.Time, bool) {
+	const least, seconds = 100_000_000, 100_000_000_000
+	m := max(n, -n)
+	switch {
+	case m < least:
+		return time.Time{}, false
+	case m < seconds:
+		return inYears(time.Unix(n, 0).In(p.zone))
+	default:
+		return inYears(time.UnixMilli(n).In(p.zone))
+	}
+}
+
+// inYears refuses what has no four-digit year.
+func inYears(at time.Time) (time.Time, bool) {
+	y := at.Year()
+	return at, y >= 1 && y <= 9999
+}

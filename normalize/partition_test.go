@@ -1,0 +1,115 @@
+package normalize_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/normalize"
+)
+
+func TestPartition(t *testing.T) {
+	shanghai := time.FixedZone("Asia/Shanghai", 8*3600)
+	const none = "__HIVE_DEFAULT_PARTITION__"
+	for _, c := range []struct {
+		format string
+		zone   *time.Location
+		value  string // JSON
+		folder string
+	}{
+		{"yyyyMMdd", nil, `"2024-01-05T23:30:00Z"`, "20240105"},
+		{"yyyyMMdd", shanghai, `"2024-01-05T23:30:00Z"`, "20240106"},
+		{"yyyyMMdd", nil, `"2024-01-05T23:30:00.123456789-02:00"`, "20240106"},
+		{"yyyyMMdd", shanghai, `"2024-01-05"`, "20240105"},
+		{"yyyy-MM-dd", nil, `"2024\u002d01-05"`, "2024-01-05"},
+		{"yyyyMM", nil, `"2024-01-05"`, "202401"},
+		{"yyyy", nil, `"2024-01-05"`, "2024"},
+		{"yyyyMMddHH", nil, `"2024-01-05T23:30:00Z"`, "2024010523"},
+		{"yyyy_MM.dd-HHmm", nil, `"2024-01-05T23:30:00Z"`, "2024_01.05-2330"},
+		{"yyyyMMddHH", nil, `1704497400`, "2024010523"},
+		{"yyyyMMddHH", shanghai, `1704497400000`, "2024010607"},
+		{"yyyyMMddHH", nil, `1704497400.75`, "2024010523"},
+		{"yyyyMMddHH", nil, `"1704497400"`, "2024010523"},
+		{"yyyyMMddHH", nil, `"1704497400000"`, "2024010523"},
+		{"yyyy", nil, `-1704497400`, "1915"},
+		{"yyyyMMdd", nil, `20240105`, none},
+		{"yyyyMMdd", nil, `"20240105"`, none},
+		{"yyyyMMdd", nil, `2024`, none},
+		{"yyyyMMdd", nil, `999999999999999999`, none},
+		{"yyyyMMdd", nil, `1e300`, none},
+		{"yyyyMMdd", nil, `"2024-13-05"`, none},
+		{"yyyyMMdd", nil, `"2024-02-30T00:00:00Z"`, none},
+		{"yyyyMMdd", nil, `"2024-01-05T23:30:00"`, none},
+		{"yyyyMMdd", nil, `"yesterday"`, none},
+		{"yyyyMMdd", nil, `""`, none},
+		{"yyyyMMdd", nil, `true`, none},
+		{"yyyyMMdd", nil, `null`, none},
+		{"yyyyMMdd", nil, `{"y":2024}`, none},
+		{"yyyyMMdd", shanghai, `"9999-12-31T23:00:00Z"`, none},
+		{"", nil, `"FR"`, "FR"},
+		{"", nil, `"a/b=c%"`, "a%2Fb%3Dc%25"},
+		{"", nil, `"\u00e9"`, "é"},
+		{"", nil, `12`, "12"},
+		{"", nil, `99999999999999999999`, "99999999999999999999"},
+		{"", nil, `false`, "false"},
+		{"", nil, `1.5`, none},
+		{"", nil, `[]`, none},
+		{"", nil, `""`, none},
+		{"", nil, `"\u0000"`, none},
+		{"", nil, `"` + none + `"`, none},
+		{"", nil, `"` + strings.Repeat("x", 253) + `"`, none},
+		{"", nil, `"` + strings.Repeat("x", 252) + `"`, strings.Repeat("x", 252)},
+	} {
+		n := normalizer(t, normalize.Options{PartitionField: "at", PartitionFormat: c.format, PartitionZone: c.zone})
+		// Twice, since partitions are remembered; the second time the column is known too.
+		s := normalized(t, n, bodies(t, `{"at":"2001-01-01"}`, `{"at":`+c.value+`}`), nil).Schema
+		r := normalized(t, n, bodies(t, `{"x":1}`, `{"at":1,"at":`+c.value+`}`), s)
+		if got := r.Records[1].Key.Partition; got != "pt="+c.folder {
+			t.Errorf("%q of %s: %s, want %s", c.format, c.value, got, c.folder)
+		}
+		misses := 1
+		if c.folder == none {
+			misses = 2
+		}
+		if null := at(r, 1, "pt") == nil; null != (c.folder == none) || r.Stats.DefaultPartition != misses {
+			t.Errorf("%q of %s: pt = %v, %+v", c.format, c.value, at(r, 1, "pt"), r.Stats)
+		}
+	}
+}
+
+func TestNoPartition(t *testing.T) {
+	r := normalized(t, normalizer(t, normalize.Options{}), bodies(t, `{"pt":"x"}`), nil)
+	if r.Records[0].Key.Partition != "" || fields(t, r.Schema) != "pt:string" || at(r, 0, "pt") != "x" || r.Stats.DefaultPartition != 0 {
+		t.Errorf("%+v", r.Records[0].Key)
+	}
+}
+
+// The field of the partition may be one that is never seen, or the last one of
+// the budget.
+func TestPartitionFieldWithoutColumn(t *testing.T) {
+	n := normalizer(t, normalize.Options{PartitionField: "day", MaxColumns: 1})
+	r := normalized(t, n, bodies(t, `{"a":1,"day":"x"}`), nil)
+	if fields(t, r.Schema) != "a:long" || r.Records[0].Key.Partition != "pt=x" || at(r, 0, "_rescued") != `{"day":"x"}` {
+		t.Error(fields(t, r.Schema), r.Records[0].Key, at(r, 0, "_rescued"))
+	}
+	n = normalizer(t, normalize.Options{PartitionField: "day"})
+	s := normalized(t, n, bodies(t, `{"a":1}`), nil).Schema
+	for range 2 {
+		r = normalized(t, n, bodies(t, `{"b":1,"day":"x"}`), s)
+		if fields(t, r.Schema) != "a:long b:long day:string" || at(r, 0, "day") != "x" || at(r, 0, "pt") != "x" {
+			t.Error(fields(t, r.Schema))
+		}
+	}
+}
+
+func TestManyPartitions(t *testing.T) {
+	n := normalizer(t, normalize.Options{PartitionField: "k"})
+	s := normalized(t, n, bodies(t, `{"k":0}`), nil).Schema
+	for i := range 5000 {
+		r := normalized(t, n, bodies(t, `{"k":`+strconv.Itoa(i)+`}`), s)
+		if want := "pt=" + strconv.Itoa(i); r.Records[0].Key.Partition != want {
+			t.Fatal(r.Records[0].Key.Partition, want)
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package normalize
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/couch2hudi/couch2hudi/hudi"
+)
+
+// ErrSchema marks a table whose columns are not those of a table of ours.
+var ErrSchema = errors.New("the table's columns do not fit")
+
+// ColumnSeq is the column of the source's sequence, which Options.Seq adds.
+const ColumnSeq = "_seq"
+
+// fit says which JSON values a column takes, and as what.
+type fit uint8
+
+const (
+	// fitNothing takes no value: a column of another writer's type.
+	fitNothing fit = iota
+	fitBoolean
+	fitInt
+	fitLong
+	fitDouble
+	// fitText takes strings.
+	fitText
+	// fitJSON takes arrays and objects as their JSON text.
+	fitJSON
+	// fitMixed takes strings as they are and all else as its JSON text.
+	fitMixed
+)
+
+// role says what is done with a member of a document.
+type role uint8
+
+const (
+	// roleColumn: it goes into a column.
+	roleColumn role = iota
+	// roleNew: it has no column yet and waits for the end of the batch.
+	roleNew
+	roleID
+	roleAttachments
+	// roleSkip: CouchDB's own member, which the change or _doc tells.
+	roleSkip
+)
+
+// field is a member's name with what is done with it. The scratch part
+// belongs to the batch being read.
+type field struct {
+	name      string
+	role      role
+	fit       fit
+	partition bool
+	column    int
+	// next is the place of the field that followed this one last time: most
+	// documents have their members in the order of the one before.
+	next int
+	// stamp is the row that last had this field, waits the place of that
+	// row's value among those that wait. counted is the row that made it one
+	// of the plan's fresh ones.
+	stamp, waits, counted int
+}
+
+// plan is what a schema means to a normalizer.
+type plan struct {
+	schema *hudi.Schema
+	fields []field
+	byName map[string]int
+	// documents is the number of columns made from documents' fields, fresh
+	// that of fields which will get one at the end of the batch. Fields that
+	// came with this batch stand from first on.
+	documents, fresh, first int
+	// Places of the envelope's columns; -1 when the table has none.
+	id, rev, order, op, deleted, seq, leaves, attachments, pt, rescued, doc int
+}
+
+// envelope is a column that we fill ourselves.
+type envelope struct {
+	name string
+	kind hudi.Kind
+	// when says that the options ask for it.
+	when  bool
+	place *int
+}
+
+func (p *plan) envelope(o *Options) []envelope {
+	all := []envelope{
+		{hudi.ColumnID, hudi.KindString, true, &p.id},
+		{hudi.ColumnRev, hudi.KindString, true, &p.rev},
+		{hudi.ColumnRevOrder, hudi.KindLong, true, &p.order},
+		{hudi.ColumnOp, hudi.KindString, true, &p.op},
+		{hudi.ColumnDeleted, hudi.KindBoolean, true, &p.deleted},
+		{ColumnSeq, hudi.KindString, o.Seq, &p.seq},
+		{hudi.ColumnLeaves, hudi.KindString, true, &p.leaves},
+		{hudi.ColumnAttachments, hudi.KindString, true, &p.attachments},
+		{o.PartitionName, hudi.KindString, true, &p.pt},
+		{hudi.ColumnRescued, hudi.KindString, true, &p.rescued},
+		{hudi.ColumnDoc, hudi.KindString, !o.DropDoc, &p.doc},
+	}
+	if o.PartitionField == "" {
+		// Then the name is a document's as good as any other.
+		p.pt = -1
+		all = slices.DeleteFunc(all, func(e envelope) bool { return e.place == &p.pt })
+	}
+	return all
+}
+
+// newPlan reads a table's schema, nil before it is created, and adds the
+// envelope's columns that it lacks.
+func newPlan(o *Options, s *hudi.Schema) (*plan, error) {
+	p := &plan{byName: make(map[string]int)}
+	old := s
+	if s == nil {
+		var err error
+		if s, err = hudi.NewSchema(o.Table); err != nil {
+			return nil, err
+		}
+	}
+	ours := make(map[string]bool)
+	var missing []hudi.Column
+	for _, e := range p.envelope(o) {
+		ours[e.name] = true
+		i, ok := s.Lookup(e.name)
+		switch {
+		case ok && (s.Columns()[i].Kind != e.kind || s.Columns()[i].Type != ""):
+			return nil, fmt.Errorf("%w: column %q is a %s, want %s", ErrSchema, e.name, s.Columns()[i].AvroType(), e.kind)
+		case ok && e.when:
+			*e.place = i
+		case e.when && old != nil && (e.place == &p.pt || e.place == &p.id || e.place == &p.order):
+			return nil, fmt.Errorf("%w: no column %q", ErrSchema, e.name)
+		case e.when:
+			*e.place = s.Len() + len(missing)
+			missing = append(missing, hudi.Column{Name: e.name, Kind: e.kind})
+		default:
+			*e.place = -1
+		}
+	}
+	p.members()
+	if err := p.columns(o, s, ours); err != nil {
+		return nil, err
+	}
+	return p, p.extend(s, missing)
+}
+
+// rest makes the plan forget the rows of a batch, so that their numbers can be
+// used again.
+func (p *plan) rest() {
+	for i := range p.fields {
+		p.fields[i].stamp, p.fields[i].waits = -1, -1
+	}
+}
+
+func (p *plan) extend(s *hudi.Schema, more []hudi.Column) (err error) {
+	p.schema = s
+	if len(more) > 0 {
+		p.schema, err = s.Extend(more...)
+	}
+	return err
+}
+
+// members enters the members that CouchDB itself puts into a document. The
+// first field is none: what follows it is what documents begin with.
+func (p *plan) members() {
+	p.fields = append(p.fields, field{role: roleSkip})
+	p.add(field{name: "_id", role: roleID})
+	for _, name := range []string{"_rev", "_deleted", "_conflicts", "_deleted_conflicts", "_revisions", "_revs_info", "_local_seq"} {
+		p.add(field{name: name, role: roleSkip})
+	}
+	p.add(field{name: "_attachments", role: roleAttachments})
+}
+
+// columns enters the columns of documents' fields.
+func (p *plan) columns(o *Options, s *hudi.Schema, ours map[string]bool) error {
+	for i := range s.Columns() {
+		c := &s.Columns()[i]
+		if c.Required {
+			return fmt.Errorf("%w: column %q may not be null", ErrSchema, c.Name)
+		}
+		if ours[c.Name] {
+			continue
+		}
+		name, f := columnFit(c)
+		if _, twice := p.byName[name]; twice {
+			return fmt.Errorf("%w: two columns for the field %q", ErrSchema, name)
+		}
+		p.documents++
+		p.add(field{name: name, fit: f, column: i, partition: o.PartitionField == name})
+	}
+	p.first = len(p.fields)
+	if _, known := p.byName[o.PartitionField]; !known && o.PartitionField != "" {
+		p.add(field{name: o.PartitionField, role: roleNew, partition: true})
+	}
+	return nil
+}
+
+// columnFit is the document's field name of a column, and what it takes.
+func columnFit(c *hudi.Column) (string, fit) {
+	name, text := parseColumnDoc(c.Doc, c.Name)
+	if c.Type != "" {
+		return name, fitNothing
+	}
+	switch c.Kind {
+	case hudi.KindBoolean:
+		return name, fitBoolean
+	case hudi.KindInt:
+		return name, fitInt
+	case hudi.KindLong:
+		return name, fitLong
+	case hudi.KindDouble:
+		return name, fitDouble
+	case hudi.KindString:
+		return name, text
+	default:
+		return name, fitNothing
+	}
+}
+
+// kind is how the values of a column are held.
+func (f fit) kind() hudi.Kind {
+	switch f {
+	case fitBoolean:
+		return hudi.KindBoolean
+	case fitInt:
+		return hudi.KindInt
+	case fitLong:
+		return hudi.KindLong
+	case fitDouble:
+		return hudi.KindDouble
+	default:
+		return hudi.KindString
+	}
+}
+
+func (p *plan) add(f field) int {
+	f.stamp, f.waits, f.counted = -1, -1, -1
+	p.byName[f.name] = len(p.fields)
+	p.fields = append(p.fields, f)
+	return len(p.fields) - 1
+}
+
+// find is the place of the field that follows another one, or -1.
+func (p *plan) find(after int, name []byte) int {
+	if i := p.fields[after].next; p.fields[i].name == string(name) && i > 0 {
+		return i
+	}
+	i, ok := p.byName[string(name)]
+	if !ok {
+		return -1
+	}
+	p.fields[after].next = i
+	return i
+}
+
+// undo takes back what a document did that turned out broken: the fields from
+// place n on, and that a field counts.
+func (p *plan) undo(n, record int) {
+	for i := range p.fields {
+		if p.fields[i].counted == record {
+			p.fields[i].counted = -1
+			p.fresh--
+		}
+	}
+	p.cut(n)
+	p.rest()
+}
+
+// cut takes back the fields from place n on.
+func (p *plan) cut(n int) {
+	for i := n; i < len(p.fields); i++ {
+		delete(p.byName, p.fields[i].name)
+	}
+	p.fields = p.fields[:n]
+	for i := range p.fields {
+		if p.fields[i].next >= n {
+			p.fields[i].next = 0
+		}
+	}
+}
