@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -62,7 +63,8 @@ func newModel(o modelOptions) *tableModel {
 
 // apply is one commit: the documents that changed since the last one, each in
 // its newest state. A document may be given again unchanged.
-func (m *tableModel) apply(instant string, changed []document) error {
+func (m *tableModel) apply(instant string, documents []document) error {
+	changed := slices.DeleteFunc(slices.Clone(documents), m.has)
 	if err := m.infer(changed); err != nil {
 		return err
 	}
@@ -71,22 +73,35 @@ func (m *tableModel) apply(instant string, changed []document) error {
 		if err != nil {
 			return fmt.Errorf("document %q: %w", d.ID, err)
 		}
-		old, known := m.rows[d.ID]
-		if known && old["_rev_order"] == r["_rev_order"] && old["_rev"] == r["_rev"] {
-			continue
-		}
 		r[colCommitTime] = instant
-		m.rows[d.ID] = r // older rows lack newer columns: see complete
+		old, known := m.rows[d.ID]
+		m.rows[d.ID] = r
 		if !known || old[colPartition] != r[colPartition] {
 			m.base = append(m.base, r)
 		}
 	}
-	state := make(map[string]row, len(m.rows))
-	for k, r := range m.rows {
-		state[k] = r
-	}
-	m.commits, m.at = append(m.commits, instant), append(m.at, state)
+	m.commits, m.at = append(m.commits, instant), append(m.at, maps.Clone(m.rows))
 	return nil
+}
+
+// has says whether the table shows the document in this very state.
+func (m *tableModel) has(d document) bool {
+	old, known := m.rows[d.ID]
+	return known && old["_rev"] == d.Leaves[0] && old["_rev_order"] == generations(d.Leaves)
+}
+
+// generations is the sum of the leaves' generations.
+func generations(leaves []string) int64 {
+	var sum int64
+	for _, leaf := range leaves {
+		text, _, _ := strings.Cut(leaf, "-")
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			panic(fmt.Sprintf("revision %q: %v", leaf, err)) // the test gave none
+		}
+		sum += n
+	}
+	return sum
 }
 
 // snapshot is what a reader of the whole table sees now.
@@ -232,23 +247,14 @@ func (m *tableModel) taken(name string) bool {
 func (m *tableModel) row(d document) (row, error) {
 	r := row{colKey: d.ID, "_id": d.ID, "_rev": d.Leaves[0], "_deleted": d.Deleted, "_op": "u",
 		"_leaves": nil, "_attachments": nil, "_rescued": nil}
-	var sum int64
-	for _, leaf := range d.Leaves {
-		generation, _, _ := strings.Cut(leaf, "-")
-		n, err := strconv.ParseInt(generation, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("revision %q: %w", leaf, err)
-		}
-		sum += n
-	}
-	r["_rev_order"] = sum
+	r["_rev_order"] = generations(d.Leaves)
 	if len(d.Leaves) > 1 {
 		r["_leaves"] = asJSON(d.Leaves)
 	}
 	if !m.options.dropDoc {
 		r["_doc"] = string(d.Body)
 	}
-	m.complete([]row{r})
+	r = m.complete([]row{r})[0]
 	if d.Deleted {
 		r["_op"] = "d"
 		m.stay(r)
