@@ -87,6 +87,8 @@ type Source struct {
 	Epoch       int64  `json:"epoch,omitempty"`
 	PurgeSeq    string `json:"purge_seq,omitempty"`
 	Seq         string `json:"seq"`
+	// rest is a JSON object of the keys that this release does not know.
+	rest string
 }
 
 // Stats counts what became of the rows of a batch.

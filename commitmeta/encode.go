@@ -1,28 +1,93 @@
 package commitmeta
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
 )
 
-// ErrDecode marks bytes that are not what the timeline should hold.
-var ErrDecode = errors.New("unreadable instant content")
+// ErrDecode marks bytes that are not what the timeline should hold there.
+var ErrDecode = errors.New("unreadable content of an instant")
 
-// Encode is the content of a completed commit, deltacommit or replacecommit.
-func Encode(v hudi.Version, b Body) ([]byte, error) { return nil, errors.ErrUnsupported }
+// ErrVersion marks a table version whose encoding is not known.
+var ErrVersion = errors.New("unknown table version")
 
-// Decode reads what Encode or another writer wrote.
-func Decode(v hudi.Version, data []byte) (Body, error) { return Body{}, errors.ErrUnsupported }
+// Encode is the content of a completed commit, deltacommit or replacecommit:
+// pretty JSON with every key that Hudi 0.15 writes, in its order
+// (docs/format/commit.md). Equal bodies give equal bytes.
+func Encode(v hudi.Version, b Body) ([]byte, error) {
+	if v != hudi.Version6 {
+		return nil, fmt.Errorf("%w: %s", ErrVersion, v)
+	}
+	c := commitJSON[any]{
+		Stats:     make(map[string][]any, len(b.Stats)),
+		Compacted: b.Compacted,
+		Extra:     make(map[string]*string, len(b.Extra)),
+		Operation: b.Operation,
+		Replaced:  b.Replaced,
+	}
+	if c.Operation == "" {
+		c.Operation = "UNKNOWN"
+	}
+	for partition, stats := range b.Stats {
+		list := make([]any, len(stats))
+		for i := range stats {
+			list[i] = makeStat(partition, &stats[i])
+		}
+		c.Stats[partition] = list
+	}
+	for k, value := range b.Extra {
+		c.Extra[k] = &value
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(c); err != nil {
+		return nil, fmt.Errorf("encode commit metadata: %w", err)
+	}
+	return out.Bytes(), nil
+}
 
-// Encode is the checkpoint as it stands in ExtraCheckpoint.
-func (c Checkpoint) Encode() string { return "" }
-
-// DecodeCheckpoint reads the value of ExtraCheckpoint.
-func DecodeCheckpoint(s string) (Checkpoint, error) { return Checkpoint{}, errors.ErrUnsupported }
-
-// Encode is the counts as they stand in ExtraStats.
-func (s Stats) Encode() string { return "" }
-
-// DecodeStats reads the value of ExtraStats.
-func DecodeStats(s string) (Stats, error) { return Stats{}, errors.ErrUnsupported }
+// Decode reads what Encode or another writer wrote, also the workload that
+// Hudi puts into an inflight file. Missing keys, nulls and unknown keys are
+// fine, and so is nothing at all, which Hudi takes for an empty commit; a value
+// of the wrong type is an ErrDecode.
+func Decode(v hudi.Version, data []byte) (Body, error) {
+	if v != hudi.Version6 {
+		return Body{}, fmt.Errorf("%w: %s", ErrVersion, v)
+	}
+	if len(data) == 0 {
+		return Body{}, nil
+	}
+	var c *commitJSON[deltaStatJSON]
+	if err := json.Unmarshal(data, &c); err != nil {
+		return Body{}, fmt.Errorf("%w: %w", ErrDecode, err)
+	}
+	if c == nil {
+		return Body{}, fmt.Errorf("%w: null instead of an object", ErrDecode)
+	}
+	b := Body{Compacted: c.Compacted, Operation: c.Operation, Replaced: c.Replaced}
+	if len(c.Stats) > 0 {
+		b.Stats = make(map[string][]WriteStat, len(c.Stats))
+	}
+	for partition, stats := range c.Stats {
+		list := make([]WriteStat, len(stats))
+		for i := range stats {
+			list[i] = stats[i].stat(partition)
+		}
+		b.Stats[partition] = list
+	}
+	if len(c.Extra) > 0 {
+		b.Extra = make(map[string]string, len(c.Extra))
+	}
+	for k, value := range c.Extra {
+		if value != nil {
+			b.Extra[k] = *value
+		}
+	}
+	return b, nil
+}

@@ -1,14 +1,20 @@
 // Package table is the state of one table: an immutable View of what is
-// committed, and the transaction (Txn) that adds to it.
+// committed, and the transaction (Txn) that adds to it. What differs by table
+// version is asked of hudi/timeline (names), commitmeta (contents) and the
+// slice rules in here.
+//
+// One writer at a time: the holder of the Lease. Views need no lease.
 package table
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"sync"
 	"time"
 
-	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
 	"github.com/couch2hudi/couch2hudi/storage"
@@ -19,7 +25,7 @@ type Options struct {
 	// Clock gives the time from which instant times are made; time.Now when nil.
 	Clock func() time.Time
 	// ReadOnly opens tables that may be read but not written by us: those with
-	// a metadata table or foreign key generators.
+	// a metadata table, with other key generators or with another merge rule.
 	ReadOnly bool
 	// Location is the table's address as other engines write it
 	// (file:///data/docs, s3a://bucket/docs). Rollback plans hold absolute
@@ -27,7 +33,8 @@ type Options struct {
 	// Location they hold paths relative to the table.
 	Location string
 	// Zone is the zone of instant times in a table whose properties say that
-	// its writers use their local one; UTC when nil.
+	// its writers use their local one; UTC when nil. Tables that we create
+	// use UTC.
 	Zone *time.Location
 }
 
@@ -48,146 +55,219 @@ type CreateOptions struct {
 	Extra map[string]string
 }
 
-// Table is an open table.
-type Table struct{}
+// Table is an open table. It may be used concurrently.
+type Table struct {
+	bucket       *storage.Bucket
+	properties   hudi.Properties
+	partitioning hudi.Partitioning
+	options      Options
+	bodies       *bodyCache
 
-// View is an immutable snapshot of a table.
-type View struct{}
+	// viewing is held while a view is made, which reads; mu only for moments.
+	viewing sync.Mutex
+	view    *View // guarded by viewing
 
-// Txn is one delta commit in the making.
-type Txn struct{}
+	mu      sync.Mutex
+	leased  bool
+	last    hudi.Time            // the latest instant time handed out
+	open    map[hudi.Time]*Txn   // transactions begun and not finished
+	own     map[hudi.Time]bool   // instants that this Table put on the timeline
+	changed []change             // files added or removed since the last view
+	folders map[string]bool      // partitions known to have a metafile
+	plans   map[hudi.Time]*plans // pending plans, which never change
+}
 
-// Marker says what kind of file a transaction is about to write.
-type Marker string
-
-// The marker kinds.
-const (
-	// MarkCreate is a new base file, MarkMerge a rewritten one, MarkAppend a
-	// log file.
-	MarkCreate Marker = "CREATE"
-	MarkMerge  Marker = "MERGE"
-	MarkAppend Marker = "APPEND"
-)
+// change is a file that this Table added to or removed from a partition.
+type change struct {
+	partition string
+	file      hudi.File
+	removed   bool
+}
 
 // Exists says whether there is a table in the bucket.
-func Exists(ctx context.Context, b *storage.Bucket) (bool, error) { return false, errors.ErrUnsupported }
+func Exists(ctx context.Context, b *storage.Bucket) (bool, error) {
+	for _, name := range []string{propertiesName, propertiesBackup} {
+		if ok, err := b.Exists(ctx, name); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
 
-// Create makes a table.
+// Create makes an empty table of version 6 and opens it; ErrExists when there
+// is one. Of several that race one wins.
 func Create(ctx context.Context, b *storage.Bucket, c CreateOptions, o Options) (*Table, error) {
-	return nil, errors.ErrUnsupported
+	p, err := createProperties(c)
+	if err != nil {
+		return nil, err
+	}
+	t := newTable(b, p, o)
+	if ok, err := Exists(ctx, b); err != nil {
+		return nil, err
+	} else if ok {
+		return nil, fmt.Errorf("create table: %w", ErrExists)
+	}
+	if _, err := b.PutIfAbsent(ctx, propertiesName, p.Encode(t.now())); err != nil {
+		if errors.Is(err, storage.ErrExist) {
+			return nil, fmt.Errorf("create table: %w", ErrExists)
+		}
+		return nil, err
+	}
+	t.partitioning, err = p.Partitioning()
+	return t, err
 }
 
-// Open opens a table.
+// Open opens the table in the bucket. It refuses with one of this package's
+// errors, with a hint, what it could not read right, and unless ReadOnly what
+// it could not write right.
 func Open(ctx context.Context, b *storage.Bucket, o Options) (*Table, error) {
-	return nil, errors.ErrUnsupported
+	p, err := readProperties(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkReadable(p.Properties); err != nil {
+		return nil, err
+	}
+	if !o.ReadOnly {
+		if err := checkWritable(p.Properties); err != nil {
+			return nil, err
+		}
+		if err := checkNoSchemaHistory(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	t := newTable(b, p.Properties, o)
+	if len(p.List(hudi.PropPartitionFields)) <= 1 {
+		t.partitioning, err = p.Partitioning()
+	}
+	return t, err
 }
 
-// Properties are the table's properties.
-func (t *Table) Properties() hudi.Properties { return hudi.Properties{} }
+func newTable(b *storage.Bucket, p hudi.Properties, o Options) *Table {
+	return &Table{bucket: b, properties: p, options: o, bodies: newBodyCache(bodyCacheBytes),
+		open: map[hudi.Time]*Txn{}, own: map[hudi.Time]bool{}, folders: map[string]bool{}, plans: map[hudi.Time]*plans{}}
+}
+
+// Properties are the table's properties as they were when it was opened.
+func (t *Table) Properties() hudi.Properties { return t.properties }
 
 // Name is the table's name.
-func (t *Table) Name() string { return "" }
-
-// OrderColumn is the ordering column.
-func (t *Table) OrderColumn() string { return "" }
-
-// PartitionField is the partition column, "" for a table of one partition.
-func (t *Table) PartitionField() string { return "" }
+func (t *Table) Name() string { return t.properties.Get(hudi.PropName) }
 
 // KeyColumn is the record key's column.
-func (t *Table) KeyColumn() string { return "" }
+func (t *Table) KeyColumn() string { return first(t.properties.List(hudi.PropKeyFields)) }
 
-// Lease makes this process the table's only writer until the closer is closed.
-// Begin and Recover need it.
-func (t *Table) Lease(ctx context.Context) (io.Closer, error) { return nil, errors.ErrUnsupported }
+// OrderColumn is the column that decides between two versions of a key, ""
+// when the table (opened to be read only) has none.
+func (t *Table) OrderColumn() string { return first(t.properties.OrderingFields()) }
 
-// Recover rolls back what dead writers left. It needs the Lease.
-func (t *Table) Recover(ctx context.Context) ([]timeline.Instant, error) {
-	return nil, errors.ErrUnsupported
+// PartitionField is the partition column, "" for a table of one partition.
+func (t *Table) PartitionField() string { return t.partitioning.Field }
+
+// Partitioning is how the table names its partition folders.
+func (t *Table) Partitioning() hudi.Partitioning { return t.partitioning }
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
 }
 
-// View is the table as it is now.
-func (t *Table) View(ctx context.Context) (*View, error) { return nil, errors.ErrUnsupported }
+const lockName = hoodieFolder + "couch2hudi/lock"
 
-// Begin begins a delta commit. It needs the Lease.
-func (t *Table) Begin(ctx context.Context) (*Txn, error) { return nil, errors.ErrUnsupported }
-
-// Table is the table of which this is a view.
-func (v *View) Table() *Table { return nil }
-
-// Instants are all instants of the active timeline, ascending.
-func (v *View) Instants() []timeline.Instant { return nil }
-
-// Writes are the completed commits, deltacommits and replacecommits, ascending.
-func (v *View) Writes() []timeline.Instant { return nil }
-
-// Last is the last completed write, "" when there is none.
-func (v *View) Last() hudi.Time { return "" }
-
-// Body is what a completed write says.
-func (v *View) Body(ctx context.Context, i timeline.Instant) (commitmeta.Body, error) {
-	return commitmeta.Body{}, errors.ErrUnsupported
+// Lease makes this process the table's only writer of ours until the closer
+// is closed; ErrHeld, with what is known of the holder, when another has it.
+// Begin and Recover need it. It does not keep other engines out: nobody may
+// let them write at the same time (docs/format/timeline.md).
+func (t *Table) Lease(ctx context.Context) (io.Closer, error) {
+	held, err := t.bucket.Lock(ctx, lockName)
+	if errors.Is(err, storage.ErrLocked) {
+		return nil, &Error{Err: fmt.Errorf("%w: %w", ErrHeld, err), Hint: "stop the other writer of this table, or wait for it"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	t.leased = true
+	t.mu.Unlock()
+	return &lease{table: t, lock: held}, nil
 }
 
-// Schema is the table's schema.
-func (v *View) Schema(ctx context.Context) (*hudi.Schema, error) { return nil, errors.ErrUnsupported }
-
-// Extra is the newest value of a key of extraMetadata.
-func (v *View) Extra(ctx context.Context, key string) (string, timeline.Instant, bool, error) {
-	return "", timeline.Instant{}, false, errors.ErrUnsupported
+type lease struct {
+	table *Table
+	lock  io.Closer
 }
 
-// AsOf is the view as of an earlier instant.
-func (v *View) AsOf(at hudi.Time) *View { return nil }
-
-// Partitions are the partition paths, sorted; [""] for a table without.
-func (v *View) Partitions(ctx context.Context) ([]string, error) { return nil, errors.ErrUnsupported }
-
-// Slices are the latest slices of a partition, sorted by file id.
-func (v *View) Slices(ctx context.Context, partition string) ([]hudi.Slice, error) {
-	return nil, errors.ErrUnsupported
+// Close lets the lease go.
+func (l *lease) Close() error {
+	l.table.mu.Lock()
+	l.table.leased = false
+	l.table.mu.Unlock()
+	return l.lock.Close()
 }
 
-// Committed says whether what an instant wrote is part of the view.
-func (v *View) Committed(t hudi.Time) bool { return false }
-
-// Open opens a file of a partition.
-func (v *View) Open(ctx context.Context, partition, name string) (*storage.Reader, error) {
-	return nil, errors.ErrUnsupported
+func (t *Table) needLease(what string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.leased {
+		return fmt.Errorf("%s: %w", what, ErrNoLease)
+	}
+	return nil
 }
 
-// Instant is the transaction's time.
-func (x *Txn) Instant() hudi.Time { return "" }
-
-// View is the table as the transaction found it.
-func (x *Txn) View() *View { return nil }
-
-// Create begins a data file.
-func (x *Txn) Create(ctx context.Context, partition, name string, m Marker) (storage.Upload, error) {
-	return nil, errors.ErrUnsupported
+func (t *Table) now() time.Time {
+	if t.options.Clock != nil {
+		return t.options.Clock()
+	}
+	return time.Now()
 }
 
-// PutAside stores data beside the table, valid only if the transaction commits.
-func (x *Txn) PutAside(ctx context.Context, name string, data []byte) error {
-	return errors.ErrUnsupported
+// nextTime is an instant time after all on the timeline and all handed out
+// before, and the clock's unless that went back.
+func (t *Table) nextTime(instants []timeline.Instant) (hudi.Time, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, i := range instants {
+		if i.Time.After(t.last) {
+			t.last = i.Time
+		}
+	}
+	now := t.now()
+	if t.properties.Get(hudi.PropZone) != "UTC" && t.options.Zone != nil {
+		_, offset := now.In(t.options.Zone).Zone()
+		now = now.Add(time.Duration(offset) * time.Second)
+	}
+	next := hudi.FormatTime(now)
+	if t.last != "" && !next.After(t.last) {
+		var err error
+		if next, err = t.last.Next(); err != nil {
+			return "", fmt.Errorf("instant time after %q: %w", t.last, err)
+		}
+	}
+	t.last = next
+	return next, nil
 }
 
-// Commit makes the transaction's files part of the table.
-func (x *Txn) Commit(ctx context.Context, b commitmeta.Body) error { return errors.ErrUnsupported }
+// list reads the timeline.
+func (t *Table) list(ctx context.Context) ([]timeline.Instant, error) {
+	return timeline.List(ctx, t.bucket, hudi.Version6)
+}
 
-// Abort rolls the transaction back.
-func (x *Txn) Abort(ctx context.Context) error { return errors.ErrUnsupported }
+// name is the object name of an instant's file.
+func instantName(i timeline.Instant) (string, error) {
+	folder, err := timeline.Folder(hudi.Version6)
+	if err != nil {
+		return "", err
+	}
+	name, err := timeline.FileName(i)
+	return folder + name, err
+}
 
-// Errors that callers tell apart.
-var (
-	// ErrHeld: another writer holds the table.
-	ErrHeld = errors.New("another writer holds the table")
-	// ErrNoLease: the operation needs the table's lease.
-	ErrNoLease = errors.New("the table's lease is not held")
-	// ErrConflict: another writer has written since the transaction began.
-	ErrConflict = errors.New("another writer has written to the table")
-	// ErrNoSchema: no commit holds a schema and neither do the properties.
-	ErrNoSchema = errors.New("the table has no schema yet")
-	// ErrNoTable: there is no table in the bucket.
-	ErrNoTable = errors.New("no table")
-)
+func find(instants []timeline.Instant, t hudi.Time) (timeline.Instant, bool) {
+	i := slices.IndexFunc(instants, func(i timeline.Instant) bool { return i.Time == t })
+	if i < 0 {
+		return timeline.Instant{}, false
+	}
+	return instants[i], true
+}

@@ -1,0 +1,234 @@
+package table
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/storage"
+)
+
+// Commit makes the transaction's files, and what the body says, part of the
+// table, both at once or not at all. The body must name every file that was
+// written, with its true size, and hold the schema. The errors that matter:
+// ErrConflict (somebody else has written; Abort and begin anew), ErrUnknown
+// (Abort, or open the table anew, tells what happened) and ErrMetadataTable.
+func (x *Txn) Commit(ctx context.Context, b commitmeta.Body) error {
+	if x.ended || x.decided {
+		return fmt.Errorf("commit %s: %w", x.instant, ErrFinished)
+	}
+	if err := x.table.needLease("commit"); err != nil {
+		return err
+	}
+	if err := x.checkBody(ctx, b); err != nil {
+		return fmt.Errorf("commit %s: %w", x.instant, err)
+	}
+	data, err := commitmeta.Encode(hudi.Version6, b)
+	if err != nil {
+		return fmt.Errorf("commit %s: %w", x.instant, err)
+	}
+	if err := x.checkForeign(ctx); err != nil {
+		return fmt.Errorf("commit %s: %w", x.instant, err)
+	}
+	if err := x.complete(ctx, data); err != nil {
+		return fmt.Errorf("commit %s: %w", x.instant, err)
+	}
+	x.end()
+	// The commit stands. Markers that stay are Recover's to remove.
+	_ = x.table.removeFolder(ctx, tempFolder+string(x.instant)+"/")
+	return nil
+}
+
+// complete puts the completed file: the commit point.
+func (x *Txn) complete(ctx context.Context, data []byte) error {
+	name, err := instantName(x.at(timeline.Completed))
+	if err != nil {
+		return err
+	}
+	x.decided = true
+	_, err = x.table.bucket.PutIfAbsent(ctx, name, data)
+	if err == nil {
+		return nil
+	}
+	// Whether it took effect is not known after most errors, and if the answer
+	// to a put was lost and it was sent again, not even after ErrExist. The
+	// answer must be had even when ctx is over.
+	const patience = 20 * time.Second
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	there, readErr := x.table.bucket.ReadAll(asking, name, instantLimit)
+	switch {
+	case readErr == nil && bytes.Equal(there, data):
+		return nil
+	case readErr == nil:
+		return fmt.Errorf("%w: %s is there with other content", ErrConflict, name)
+	case errors.Is(readErr, storage.ErrNotExist) && errors.Is(err, storage.ErrExist):
+		return fmt.Errorf("%w: %s came and went", ErrConflict, name)
+	}
+	// Even when it is not there now, a put whose sending was cut off may still
+	// arrive.
+	return &Error{Err: fmt.Errorf("%w: %w", ErrUnknown, err), Hint: "restart the writer: it goes on from what the table holds"}
+}
+
+// end takes the transaction off the open ones.
+func (x *Txn) end() {
+	x.ended = true
+	x.table.mu.Lock()
+	delete(x.table.open, x.instant)
+	x.table.mu.Unlock()
+}
+
+// checkBody holds what the body says against what was written.
+func (x *Txn) checkBody(ctx context.Context, b commitmeta.Body) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	said := make(map[string]bool, len(x.files))
+	for partition, stats := range b.Stats {
+		for i := range stats {
+			s := &stats[i]
+			u := x.files[s.Path]
+			switch {
+			case u == nil || !u.done:
+				return fmt.Errorf("%w: %q was not written", ErrBody, s.Path)
+			case u.partition != partition:
+				return fmt.Errorf("%w: %q is not in partition %q", ErrBody, s.Path, partition)
+			case u.bytes != s.Bytes:
+				return fmt.Errorf("%w: %q has %d bytes, not %d", ErrBody, s.Path, u.bytes, s.Bytes)
+			case said[s.Path]:
+				return fmt.Errorf("%w: %q stands twice", ErrBody, s.Path)
+			}
+			said[s.Path] = true
+		}
+	}
+	for name := range x.files {
+		if !said[name] {
+			return fmt.Errorf("%w: %q was written and is not named", ErrBody, name)
+		}
+	}
+	return x.checkSchema(ctx, b.Extra[commitmeta.ExtraSchema])
+}
+
+// checkSchema keeps a schema from narrowing: engines read the table with the
+// latest commit's, whatever came before.
+func (x *Txn) checkSchema(ctx context.Context, text string) error {
+	if text == "" {
+		return fmt.Errorf("%w: no %s in extraMetadata", ErrBody, commitmeta.ExtraSchema)
+	}
+	had, _, err := x.view.newest(ctx, commitmeta.ExtraSchema)
+	if err != nil || had == text {
+		return err
+	}
+	is, err := hudi.ParseSchema(text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBody, err)
+	}
+	if had == "" {
+		return nil
+	}
+	was, err := hudi.ParseSchema(had)
+	if err != nil {
+		return hinted(ErrCorrupt, "write the table with its own schema", "the latest schema: %v", err)
+	}
+	for _, c := range was.Columns() {
+		if _, ok := is.Lookup(c.Name); !ok {
+			return fmt.Errorf("%w: the schema lacks the table's column %q", ErrBody, c.Name)
+		}
+	}
+	return nil
+}
+
+// checkForeign refuses to commit over what somebody else has done since Begin.
+func (x *Txn) checkForeign(ctx context.Context) error {
+	p, err := readProperties(ctx, x.table.bucket)
+	if err != nil {
+		return err
+	}
+	// Another engine builds a metadata table at its next write unless told not
+	// to; with one, its readers would not see our files.
+	if err := checkNoMetadataTable(p.Properties); err != nil {
+		return err
+	}
+	now, err := x.table.list(ctx)
+	if err != nil {
+		return err
+	}
+	own, ok := find(now, x.instant)
+	if !ok || !own.Same(x.at(timeline.Inflight)) {
+		return hinted(ErrConflict, "let only one engine write to the table at a time", "the transaction was rolled back or replaced by somebody else")
+	}
+	return x.conflict(now)
+}
+
+// conflict looks for writes that came to the timeline since Begin.
+func (x *Txn) conflict(now []timeline.Instant) error {
+	x.table.mu.Lock()
+	defer x.table.mu.Unlock()
+	for _, i := range differences(x.begun, now) {
+		if x.table.own[i.Time] {
+			continue
+		}
+		was, before := find(x.begun, i.Time)
+		switch {
+		case before && was.Action == commitmeta.ActionCompaction:
+			// A compaction that was pending has moved on: log files carry its
+			// instant, so that they are on top of its result.
+			continue
+		case i.Writes(), i.Action == commitmeta.ActionRollback, i.Action == commitmeta.ActionRestore:
+			return hinted(ErrConflict, "let only one engine write to the table at a time", "%s", i)
+		}
+	}
+	return nil
+}
+
+// metafileContent marks a partition.
+func metafileContent(t hudi.Time, depth int, saved time.Time) []byte {
+	return []byte("#partition metadata\n#" + saved.UTC().Format("Mon Jan 02 15:04:05 UTC 2006") +
+		"\ncommitTime=" + string(t) + "\npartitionDepth=" + strconv.Itoa(depth) + "\n")
+}
+
+// Abort rolls the transaction back, as Recover would after a crash. Uploads
+// must have been ended. After a failed Commit it finds out whether the commit
+// took effect: ErrCommitted when it did, and then the table keeps it.
+func (x *Txn) Abort(ctx context.Context) error {
+	if x.ended {
+		return fmt.Errorf("abort %s: %w", x.instant, ErrFinished)
+	}
+	if err := x.table.needLease("abort"); err != nil {
+		return err
+	}
+	instants, err := x.table.list(ctx)
+	if err != nil {
+		return err
+	}
+	now, there := find(instants, x.instant)
+	if there && now.Done() {
+		x.end()
+		return fmt.Errorf("abort %s: %w", x.instant, ErrCommitted)
+	}
+	if !there {
+		// Somebody else rolled it back, and found our files by the markers, if
+		// they were written by then. What came later goes now.
+		now = x.at(timeline.Inflight)
+	}
+	var files []found
+	for _, name := range x.paths() {
+		f := found{}
+		f.partition, f.name = split(name)
+		files = append(files, f)
+	}
+	r, err := x.table.beginRollback(ctx, now, files)
+	if err != nil {
+		return err
+	}
+	if err := x.table.finish(ctx, r); err != nil {
+		return err
+	}
+	x.end()
+	return nil
+}

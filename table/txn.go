@@ -1,0 +1,302 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/storage"
+)
+
+// Marker says what kind of file a transaction is about to write. Markers are
+// how any engine finds the files of a commit that never completed.
+type Marker string
+
+// The markers of table version 6.
+const (
+	// MarkCreate: a new base file.
+	MarkCreate Marker = "CREATE"
+	// MarkMerge: a base file that replaces one.
+	MarkMerge Marker = "MERGE"
+	// MarkAppend: a log file.
+	MarkAppend Marker = "APPEND"
+)
+
+// Txn is one delta commit in the making. Create may be called concurrently;
+// everything else by one goroutine. End it with Commit or Abort.
+type Txn struct {
+	table   *Table
+	instant hudi.Time
+	view    *View
+	begun   []timeline.Instant // the timeline as Begin found it
+
+	mu      sync.Mutex
+	files   map[string]*upload // by object name
+	aside   []string
+	ended   bool // committed or aborted
+	decided bool // the completed file was attempted
+}
+
+const (
+	tempFolder  = hoodieFolder + ".temp/"
+	asideFolder = hoodieFolder + "couch2hudi/"
+)
+
+// Begin begins a delta commit, later than all on the timeline. It needs the
+// Lease, and refuses with ErrRecover when something is left to roll back.
+func (t *Table) Begin(ctx context.Context) (*Txn, error) {
+	if err := t.needLease("begin"); err != nil {
+		return nil, err
+	}
+	if t.options.ReadOnly {
+		return nil, fmt.Errorf("begin: %w: the table was opened to be read only", ErrUnsupported)
+	}
+	v, err := t.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.mayBegin(ctx, v.instants); err != nil {
+		return nil, err
+	}
+	// Another writer may have taken the very millisecond.
+	const attempts = 8
+	for attempt := 1; ; attempt++ {
+		x, err := t.begin(ctx, v)
+		if err == nil || !errors.Is(err, storage.ErrExist) || attempt == attempts {
+			return x, err
+		}
+	}
+}
+
+func (t *Table) begin(ctx context.Context, v *View) (*Txn, error) {
+	instant, err := t.nextTime(v.instants)
+	if err != nil {
+		return nil, err
+	}
+	x := &Txn{table: t, instant: instant, view: v, begun: v.instants, files: map[string]*upload{}}
+	t.mu.Lock()
+	t.own[instant], t.open[instant] = true, x
+	t.mu.Unlock()
+	for _, s := range []timeline.State{timeline.Requested, timeline.Inflight} {
+		name, err := instantName(x.at(s))
+		if err != nil {
+			x.end()
+			return nil, err
+		}
+		// An inflight file without a workload is valid, and Hudi's own
+		// rollback goes by markers.
+		if _, err := t.bucket.PutIfAbsent(ctx, name, nil); err != nil {
+			// What was put already is a dead writer's: Recover's to remove.
+			x.end()
+			return nil, fmt.Errorf("begin %s: %w", instant, err)
+		}
+	}
+	return x, nil
+}
+
+// mayBegin refuses to write beside what is unfinished.
+func (t *Table) mayBegin(ctx context.Context, instants []timeline.Instant) error {
+	for _, i := range instants {
+		if i.Done() {
+			continue
+		}
+		t.mu.Lock()
+		_, open := t.open[i.Time]
+		t.mu.Unlock()
+		if open {
+			continue
+		}
+		switch i.Action {
+		case commitmeta.ActionCommit, commitmeta.ActionDeltaCommit, commitmeta.ActionRollback:
+			return hinted(ErrRecover, "restart the writer: it recovers the table when it starts", "%s", i)
+		case commitmeta.ActionRestore:
+			return errRestore(i)
+		case commitmeta.ActionReplaceCommit:
+			p, err := t.plan(ctx, i)
+			if err != nil {
+				return err
+			}
+			if !p.clustering {
+				return hinted(ErrRecover, "restart the writer: it recovers the table when it starts", "%s", i)
+			}
+			// A row written to a group that is being rewritten would be lost.
+			return hinted(ErrForeign, "let the engine that planned the clustering finish or cancel it", "%s is a clustering", i)
+		}
+	}
+	return nil
+}
+
+func errRestore(i timeline.Instant) error {
+	return hinted(ErrForeign, "let the engine that began the restore finish it", "%s", i)
+}
+
+func (x *Txn) at(s timeline.State) timeline.Instant {
+	return timeline.Instant{Time: x.instant, Action: commitmeta.ActionDeltaCommit, State: s}
+}
+
+// Instant is the transaction's time.
+func (x *Txn) Instant() hudi.Time { return x.instant }
+
+// View is the table as the transaction found it.
+func (x *Txn) View() *View { return x.view }
+
+// Create begins a data file of a partition. Before the file come the
+// partition's metafile, if it has none, and the marker by which a rollback
+// finds the file. ctx governs the whole upload; Commit or Abort the upload
+// before ending the transaction.
+func (x *Txn) Create(ctx context.Context, partition, name string, m Marker) (storage.Upload, error) {
+	if err := x.checkName(name, m); err != nil {
+		return nil, err
+	}
+	u := &upload{txn: x, partition: partition, name: name}
+	object := join(partition, name)
+	x.mu.Lock()
+	switch {
+	case x.ended || x.decided:
+		x.mu.Unlock()
+		return nil, fmt.Errorf("create %q: %w", object, ErrFinished)
+	case x.files[object] != nil:
+		x.mu.Unlock()
+		return nil, fmt.Errorf("create %q: %w", object, storage.ErrExist)
+	}
+	x.files[object] = u
+	x.mu.Unlock()
+	if err := x.prepare(ctx, partition, name, m); err != nil {
+		u.drop()
+		return nil, err
+	}
+	up, err := x.table.bucket.Create(ctx, object, storage.Cond{Absent: true})
+	if err != nil {
+		u.drop()
+		return nil, err
+	}
+	u.up = up
+	return u, nil
+}
+
+// checkName holds files to what a rollback and the slice rules can find again.
+func (x *Txn) checkName(name string, m Marker) error {
+	switch m {
+	case MarkCreate, MarkMerge:
+		n, err := hudi.ParseBaseFileName(name)
+		if err != nil {
+			return err
+		}
+		if n.Instant != x.instant {
+			return fmt.Errorf("%w: base file %q in the transaction %s", hudi.ErrName, name, x.instant)
+		}
+	case MarkAppend:
+		if _, err := hudi.ParseLogFileName(name); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%w: marker %q", ErrUnsupported, m)
+	}
+	return nil
+}
+
+// prepare puts the partition's metafile and the file's marker.
+func (x *Txn) prepare(ctx context.Context, partition, name string, m Marker) error {
+	t := x.table
+	t.mu.Lock()
+	known := t.folders[partition]
+	t.mu.Unlock()
+	if !known {
+		depth := 0
+		if partition != "" {
+			depth = 1 + strings.Count(partition, "/")
+		}
+		_, err := t.bucket.PutIfAbsent(ctx, join(partition, metafile), metafileContent(x.instant, depth, t.now()))
+		if err != nil && !errors.Is(err, storage.ErrExist) {
+			return err
+		}
+		t.mu.Lock()
+		t.folders[partition] = true
+		t.mu.Unlock()
+	}
+	// Overwriting: a marker has no content, and may be there from an attempt
+	// to create the same file.
+	_, err := t.bucket.Put(ctx, tempFolder+string(x.instant)+"/"+join(partition, name)+markerInfix+string(m), nil)
+	return err
+}
+
+// PutAside stores data beside the table, as .hoodie/couch2hudi/<name>, valid
+// only if the transaction commits: a rollback removes it. The last part of
+// name must be "<instant>.<something>", which is how a rollback finds it.
+func (x *Txn) PutAside(ctx context.Context, name string, data []byte) error {
+	_, last := split(name)
+	if stem, ext, ok := strings.Cut(last, "."); !ok || ext == "" || stem != string(x.instant) {
+		return fmt.Errorf("%w: %q is not named after the transaction %s", hudi.ErrName, name, x.instant)
+	}
+	if x.ended || x.decided {
+		return fmt.Errorf("put aside %q: %w", name, ErrFinished)
+	}
+	x.aside = append(x.aside, asideFolder+name)
+	_, err := x.table.bucket.Put(ctx, asideFolder+name, data)
+	return err
+}
+
+// upload is a data file of a transaction.
+type upload struct {
+	txn             *Txn
+	partition, name string
+	up              storage.Upload
+	done            bool
+	bytes           int64
+}
+
+// Write implements io.Writer.
+func (u *upload) Write(p []byte) (int, error) { return u.up.Write(p) }
+
+// Commit implements storage.Upload.
+func (u *upload) Commit() (storage.Object, error) {
+	o, err := u.up.Commit()
+	if err != nil {
+		return o, err
+	}
+	u.txn.mu.Lock()
+	u.done, u.bytes = true, o.Size
+	u.txn.mu.Unlock()
+	u.txn.table.tell(change{partition: u.partition, file: hudi.File{Name: u.name, Size: o.Size}})
+	return o, nil
+}
+
+// Abort implements storage.Upload.
+func (u *upload) Abort() error {
+	u.drop()
+	return u.up.Abort()
+}
+
+// drop takes an upload that did not happen off the transaction's files.
+func (u *upload) drop() {
+	u.txn.mu.Lock()
+	defer u.txn.mu.Unlock()
+	if !u.done {
+		delete(u.txn.files, join(u.partition, u.name))
+	}
+}
+
+// tell records files for the next view.
+func (t *Table) tell(c ...change) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed = append(t.changed, c...)
+}
+
+// paths are the transaction's files, sorted by name.
+func (x *Txn) paths() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	list := make([]string, 0, len(x.files))
+	for name := range x.files {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,201 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/storage"
+)
+
+// View is an immutable snapshot of a table: what was committed when it was
+// made, or at an earlier instant (AsOf). It may be used concurrently. The files
+// that it names stay until a cleaner or a rollback deletes them.
+type View struct {
+	table *Table
+	// at is the instant to look from, "" for the newest.
+	at       hudi.Time
+	instants []timeline.Instant
+	// done are the completed writes; firstDone is the first of them that is no
+	// savepoint, before which all that is met counts as completed, and pending
+	// what is not, wherever it stands.
+	done, pending map[hudi.Time]bool
+	firstDone     hudi.Time
+	// compacting is the pending compaction of each group, replaced the instant
+	// of the completed replacecommit that took it out.
+	compacting, replaced map[hudi.Location]hudi.Time
+	files                *files
+
+	mu     sync.Mutex
+	slices map[string][]hudi.Slice
+}
+
+// Table is the table of which this is a view.
+func (v *View) Table() *Table { return v.table }
+
+// At is the instant that the view looks from, "" for the newest.
+func (v *View) At() hudi.Time { return v.at }
+
+// Instants are all instants of the active timeline, ascending. The slice is
+// shared and must not be written to.
+func (v *View) Instants() []timeline.Instant { return v.instants }
+
+// Writes are the completed commits, deltacommits and replacecommits, ascending.
+func (v *View) Writes() []timeline.Instant {
+	return slices.DeleteFunc(slices.Clone(v.instants), func(i timeline.Instant) bool { return !i.Done() || !i.Writes() })
+}
+
+// Last is the last completed write, "" when there is none.
+func (v *View) Last() hudi.Time {
+	for _, i := range slices.Backward(v.instants) {
+		if i.Done() && i.Writes() {
+			return i.Time
+		}
+	}
+	return ""
+}
+
+// Body is what a completed write of the view says. It is shared and must not
+// be written to.
+func (v *View) Body(ctx context.Context, i timeline.Instant) (commitmeta.Body, error) {
+	return v.table.body(ctx, i)
+}
+
+// newest is the newest completed write with a non-empty value of a key of
+// extraMetadata.
+func (v *View) newest(ctx context.Context, key string) (string, timeline.Instant, error) {
+	for _, i := range slices.Backward(v.instants) {
+		if !i.Done() || !i.Writes() {
+			continue
+		}
+		b, err := v.Body(ctx, i)
+		if err != nil {
+			return "", timeline.Instant{}, err
+		}
+		if value := b.Extra[key]; value != "" {
+			return value, i, nil
+		}
+	}
+	return "", timeline.Instant{}, nil
+}
+
+// Extra is the newest value of a key of extraMetadata and the completed write
+// that carries it; false when none does. When none does and older instants
+// were archived, which are not read, it is an ErrArchived: the value may be
+// there.
+func (v *View) Extra(ctx context.Context, key string) (string, timeline.Instant, bool, error) {
+	value, i, err := v.newest(ctx, key)
+	if err != nil || value != "" {
+		return value, i, value != "", err
+	}
+	archive := hoodieFolder + or(v.table.properties.Get(hudi.PropArchive), "archived") + "/"
+	for o, err := range v.table.bucket.List(ctx, archive) {
+		if err != nil {
+			return "", timeline.Instant{}, false, err
+		}
+		return "", timeline.Instant{}, false, hinted(ErrArchived,
+			"keep more instants on the active timeline (hoodie.keep.min.commits of the engine that archives)",
+			"no active instant has %q, and there is %s", key, o.Name)
+	}
+	return "", timeline.Instant{}, false, nil
+}
+
+// Schema is the table's schema: that of the latest commit that holds one, else
+// the one in the properties, else ErrNoSchema.
+func (v *View) Schema(ctx context.Context) (*hudi.Schema, error) {
+	text, i, err := v.newest(ctx, commitmeta.ExtraSchema)
+	if err != nil {
+		return nil, err
+	}
+	where := i.String()
+	if text == "" {
+		text, where = v.table.properties.Get(hudi.PropCreateSchema), hudi.PropCreateSchema
+	}
+	if text == "" {
+		return nil, ErrNoSchema
+	}
+	s, err := hudi.ParseSchema(text)
+	if err != nil {
+		return nil, hinted(ErrCorrupt, "write the table with its own schema", "schema of %s: %v", where, err)
+	}
+	return s, nil
+}
+
+// AsOf is the view as of an earlier instant: instants after at, and what they
+// wrote, are not in it.
+func (v *View) AsOf(at hudi.Time) *View {
+	if v.at != "" && v.at.Before(at) {
+		at = v.at
+	}
+	n := &View{table: v.table, at: at, done: v.done, pending: v.pending, firstDone: v.firstDone,
+		compacting: v.compacting, replaced: v.replaced, files: v.files, slices: map[string][]hudi.Slice{}}
+	n.instants = slices.DeleteFunc(slices.Clone(v.instants), func(i timeline.Instant) bool { return i.Time.After(at) })
+	return n
+}
+
+// Partitions are the partition paths, sorted; [""] for a table without
+// partitions. They may be empty of rows.
+func (v *View) Partitions(ctx context.Context) ([]string, error) {
+	if len(v.table.properties.List(hudi.PropPartitionFields)) == 0 {
+		return []string{""}, nil
+	}
+	return v.files.partitions(ctx)
+}
+
+// Slices are the latest slices of a partition at the view's instant, sorted by
+// file id; none for a partition that is not there. Log files may hold blocks
+// of instants that are not Committed: who reads them leaves those out.
+// The slice is shared and must not be written to.
+func (v *View) Slices(ctx context.Context, partition string) ([]hudi.Slice, error) {
+	v.mu.Lock()
+	list, ok := v.slices[partition]
+	v.mu.Unlock()
+	if ok {
+		return list, nil
+	}
+	files, err := v.files.partition(ctx, partition)
+	if err != nil {
+		return nil, err
+	}
+	list = slices6(partition, files, sliceRules{
+		at:         v.at,
+		committed:  v.Committed,
+		compacting: func(l hudi.Location) hudi.Time { return v.compacting[l] },
+		replaced: func(l hudi.Location) bool {
+			t, ok := v.replaced[l]
+			return ok && (v.at == "" || !t.After(v.at))
+		},
+	})
+	v.mu.Lock()
+	v.slices[partition] = list
+	v.mu.Unlock()
+	return list, nil
+}
+
+// Committed says whether what an instant wrote is part of the view: it is
+// completed, or older than everything completed on the active timeline, and
+// not after the view's instant. Readers ask it for each block of a log file.
+func (v *View) Committed(t hudi.Time) bool {
+	switch {
+	case v.at != "" && t.After(v.at):
+		return false
+	case v.done[t]:
+		return true
+	case v.pending[t]:
+		return false
+	}
+	return v.firstDone != "" && t.Before(v.firstDone)
+}
+
+// Open opens a file of a partition. ctx governs the reading, too.
+func (v *View) Open(ctx context.Context, partition, name string) (*storage.Reader, error) {
+	r, err := v.table.bucket.Open(ctx, join(partition, name))
+	if errors.Is(err, storage.ErrNotExist) {
+		return nil, &Error{Err: err, Hint: "the file was cleaned away or rolled back since the view was made: take a new view"}
+	}
+	return r, err
+}
