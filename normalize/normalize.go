@@ -7,37 +7,32 @@ package normalize
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/hudi"
 )
 
-// Ordering is the rule by which a table decides which of two states of a
-// document is newer. A table keeps its rule for life.
-type Ordering string
-
+// The rules by which a table decides which of two states of a document is
+// newer. A table keeps its rule for life.
 const (
 	// LeafSum is the sum of the generations of all leaf revisions: every
 	// change of a document's revision tree makes it larger, even one that
-	// makes a lower generation win. It is the default.
-	LeafSum Ordering = "leaf-sum"
+	// makes a lower generation win.
+	LeafSum = "leaf-sum"
 	// Generation is the generation of the winning revision, for sources that
 	// cannot list leaves.
-	Generation Ordering = "generation"
+	Generation = "generation"
 )
 
-// Deletes says what a deleted document becomes.
-type Deletes string
-
+// What a deleted document becomes.
 const (
 	// Tombstone is a row with _deleted = true and the deleted document as
-	// received in _doc. It is the default.
-	Tombstone Deletes = "tombstone"
+	// received in _doc.
+	Tombstone = "tombstone"
 	// Hard is a Hudi delete.
-	Hard Deletes = "hard"
+	Hard = "hard"
 	// TombstoneThenPurge is a row like a tombstone, without the document.
-	TombstoneThenPurge Deletes = "tombstone-then-purge"
+	TombstoneThenPurge = "tombstone-then-purge"
 )
 
 // DefaultMaxColumns is the most columns made from documents' fields unless
@@ -52,9 +47,9 @@ const DefaultPartitionName = "pt"
 // name, is the default.
 type Options struct {
 	// Table is the table's name; it names the schema before there is one.
-	Table    string
-	Ordering Ordering
-	Deletes  Deletes
+	Table string
+	// Ordering is LeafSum by default, Deletes Tombstone.
+	Ordering, Deletes string
 	// PartitionField is the top-level field whose value names the partition;
 	// empty for a table without partitions.
 	PartitionField string
@@ -62,9 +57,10 @@ type Options struct {
 	// yyyyMMdd, yyyy-MM-dd, yyyyMM, yyyyMMddHH and so on. Empty takes the
 	// text of the value itself.
 	PartitionFormat string
-	// PartitionZone is the zone in which PartitionFormat reads a clock; UTC
-	// when nil.
-	PartitionZone *time.Location
+	// PartitionTimezone is the IANA name of the zone in which PartitionFormat
+	// reads a clock; empty means UTC. New looks it up, so the program needs
+	// the zones of the system or of time/tzdata.
+	PartitionTimezone string
 	// PartitionName is the partition column's name; empty means "pt".
 	PartitionName string
 	// DropDoc leaves out the _doc column.
@@ -183,9 +179,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.PartitionName == "" {
 		o.PartitionName = DefaultPartitionName
-	}
-	if o.PartitionZone == nil {
-		o.PartitionZone = time.UTC
 	}
 	if o.MaxColumns == 0 {
 		o.MaxColumns = DefaultMaxColumns

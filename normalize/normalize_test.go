@@ -278,7 +278,7 @@ func TestDeletes(t *testing.T) {
 	const body = `{"_id":"a","_rev":"2-b","_deleted":true,"why":"gone","n":5}`
 	live := change(t, "x", `{"n":1,"day":"2024-01-05"}`)
 	for _, c := range []struct {
-		deletes normalize.Deletes
+		deletes string
 		del     bool
 		doc     any
 	}{
@@ -448,6 +448,7 @@ func TestOptions(t *testing.T) {
 		{Ordering: "rev"}, {Deletes: "soft"}, {MaxColumns: -1},
 		{PartitionField: "a", PartitionFormat: "yyyy/MM"}, {PartitionField: "a", PartitionFormat: "yy"}, {PartitionField: "_id"},
 		{PartitionField: "a", PartitionName: "_pt"}, {PartitionField: "a", PartitionName: "a-b"}, {PartitionField: "a", PartitionName: "1a"},
+		{PartitionField: "a", PartitionTimezone: "Mars/Olympus"}, {PartitionField: "a", PartitionTimezone: "Local"},
 	} {
 		if _, err := normalize.New(o); !errors.Is(err, normalize.ErrOptions) {
 			t.Errorf("%+v: %v", o, err)

@@ -35,15 +35,17 @@ const (
 )
 
 func newPartitioner(o *Options) (*partitioner, error) {
-	p := &partitioner{name: o.PartitionName, zone: o.PartitionZone, known: make(map[string]partition)}
+	p := &partitioner{name: o.PartitionName, known: make(map[string]partition)}
 	if o.PartitionField == "" {
 		return p, nil
 	}
-	layout, err := timeLayout(o.PartitionFormat)
-	if err != nil {
+	var err error
+	if p.layout, err = timeLayout(o.PartitionFormat); err != nil {
 		return nil, err
 	}
-	p.layout = layout
+	if p.zone, err = time.LoadLocation(o.PartitionTimezone); err != nil || o.PartitionTimezone == "Local" {
+		return nil, fmt.Errorf("%w: partition time zone %q is not known", ErrOptions, o.PartitionTimezone)
+	}
 	if strings.HasPrefix(o.PartitionField, "_") {
 		return nil, fmt.Errorf("%w: partition field %q: fields with an underscore in front are CouchDB's", ErrOptions, o.PartitionField)
 	}

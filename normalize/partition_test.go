@@ -4,64 +4,64 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+	_ "time/tzdata" // the tests need zones on every machine
 
 	"github.com/couch2hudi/couch2hudi/normalize"
 )
 
 func TestPartition(t *testing.T) {
-	shanghai := time.FixedZone("Asia/Shanghai", 8*3600)
+	const shanghai = "Asia/Shanghai"
 	const none = "__HIVE_DEFAULT_PARTITION__"
 	for _, c := range []struct {
 		format string
-		zone   *time.Location
+		zone   string
 		value  string // JSON
 		folder string
 	}{
-		{"yyyyMMdd", nil, `"2024-01-05T23:30:00Z"`, "20240105"},
+		{"yyyyMMdd", "", `"2024-01-05T23:30:00Z"`, "20240105"},
 		{"yyyyMMdd", shanghai, `"2024-01-05T23:30:00Z"`, "20240106"},
-		{"yyyyMMdd", nil, `"2024-01-05T23:30:00.123456789-02:00"`, "20240106"},
+		{"yyyyMMdd", "", `"2024-01-05T23:30:00.123456789-02:00"`, "20240106"},
 		{"yyyyMMdd", shanghai, `"2024-01-05"`, "20240105"},
-		{"yyyy-MM-dd", nil, `"2024\u002d01-05"`, "2024-01-05"},
-		{"yyyyMM", nil, `"2024-01-05"`, "202401"},
-		{"yyyy", nil, `"2024-01-05"`, "2024"},
-		{"yyyyMMddHH", nil, `"2024-01-05T23:30:00Z"`, "2024010523"},
-		{"yyyy_MM.dd-HHmm", nil, `"2024-01-05T23:30:00Z"`, "2024_01.05-2330"},
-		{"yyyyMMddHH", nil, `1704497400`, "2024010523"},
+		{"yyyy-MM-dd", "", `"2024\u002d01-05"`, "2024-01-05"},
+		{"yyyyMM", "", `"2024-01-05"`, "202401"},
+		{"yyyy", "", `"2024-01-05"`, "2024"},
+		{"yyyyMMddHH", "", `"2024-01-05T23:30:00Z"`, "2024010523"},
+		{"yyyy_MM.dd-HHmm", "", `"2024-01-05T23:30:00Z"`, "2024_01.05-2330"},
+		{"yyyyMMddHH", "", `1704497400`, "2024010523"},
 		{"yyyyMMddHH", shanghai, `1704497400000`, "2024010607"},
-		{"yyyyMMddHH", nil, `1704497400.75`, "2024010523"},
-		{"yyyyMMddHH", nil, `"1704497400"`, "2024010523"},
-		{"yyyyMMddHH", nil, `"1704497400000"`, "2024010523"},
-		{"yyyy", nil, `-1704497400`, "1915"},
-		{"yyyyMMdd", nil, `20240105`, none},
-		{"yyyyMMdd", nil, `"20240105"`, none},
-		{"yyyyMMdd", nil, `2024`, none},
-		{"yyyyMMdd", nil, `999999999999999999`, none},
-		{"yyyyMMdd", nil, `1e300`, none},
-		{"yyyyMMdd", nil, `"2024-13-05"`, none},
-		{"yyyyMMdd", nil, `"2024-02-30T00:00:00Z"`, none},
-		{"yyyyMMdd", nil, `"2024-01-05T23:30:00"`, none},
-		{"yyyyMMdd", nil, `"yesterday"`, none},
-		{"yyyyMMdd", nil, `""`, none},
-		{"yyyyMMdd", nil, `true`, none},
-		{"yyyyMMdd", nil, `null`, none},
-		{"yyyyMMdd", nil, `{"y":2024}`, none},
+		{"yyyyMMddHH", "", `1704497400.75`, "2024010523"},
+		{"yyyyMMddHH", "", `"1704497400"`, "2024010523"},
+		{"yyyyMMddHH", "", `"1704497400000"`, "2024010523"},
+		{"yyyy", "", `-1704497400`, "1915"},
+		{"yyyyMMdd", "", `20240105`, none},
+		{"yyyyMMdd", "", `"20240105"`, none},
+		{"yyyyMMdd", "", `2024`, none},
+		{"yyyyMMdd", "", `999999999999999999`, none},
+		{"yyyyMMdd", "", `1e300`, none},
+		{"yyyyMMdd", "", `"2024-13-05"`, none},
+		{"yyyyMMdd", "", `"2024-02-30T00:00:00Z"`, none},
+		{"yyyyMMdd", "", `"2024-01-05T23:30:00"`, none},
+		{"yyyyMMdd", "", `"yesterday"`, none},
+		{"yyyyMMdd", "", `""`, none},
+		{"yyyyMMdd", "", `true`, none},
+		{"yyyyMMdd", "", `null`, none},
+		{"yyyyMMdd", "", `{"y":2024}`, none},
 		{"yyyyMMdd", shanghai, `"9999-12-31T23:00:00Z"`, none},
-		{"", nil, `"FR"`, "FR"},
-		{"", nil, `"a/b=c%"`, "a%2Fb%3Dc%25"},
-		{"", nil, `"\u00e9"`, "é"},
-		{"", nil, `12`, "12"},
-		{"", nil, `99999999999999999999`, "99999999999999999999"},
-		{"", nil, `false`, "false"},
-		{"", nil, `1.5`, none},
-		{"", nil, `[]`, none},
-		{"", nil, `""`, none},
-		{"", nil, `"\u0000"`, none},
-		{"", nil, `"` + none + `"`, none},
-		{"", nil, `"` + strings.Repeat("x", 253) + `"`, none},
-		{"", nil, `"` + strings.Repeat("x", 252) + `"`, strings.Repeat("x", 252)},
+		{"", "", `"FR"`, "FR"},
+		{"", "", `"a/b=c%"`, "a%2Fb%3Dc%25"},
+		{"", "", `"\u00e9"`, "é"},
+		{"", "", `12`, "12"},
+		{"", "", `99999999999999999999`, "99999999999999999999"},
+		{"", "", `false`, "false"},
+		{"", "", `1.5`, none},
+		{"", "", `[]`, none},
+		{"", "", `""`, none},
+		{"", "", `"\u0000"`, none},
+		{"", "", `"` + none + `"`, none},
+		{"", "", `"` + strings.Repeat("x", 253) + `"`, none},
+		{"", "", `"` + strings.Repeat("x", 252) + `"`, strings.Repeat("x", 252)},
 	} {
-		n := normalizer(t, normalize.Options{PartitionField: "at", PartitionFormat: c.format, PartitionZone: c.zone})
+		n := normalizer(t, normalize.Options{PartitionField: "at", PartitionFormat: c.format, PartitionTimezone: c.zone})
 		// Twice, since partitions are remembered; the second time the column is known too.
 		s := normalized(t, n, bodies(t, `{"at":"2001-01-01"}`, `{"at":`+c.value+`}`), nil).Schema
 		r := normalized(t, n, bodies(t, `{"x":1}`, `{"at":1,"at":`+c.value+`}`), s)
