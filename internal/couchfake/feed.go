@@ -33,6 +33,7 @@ type feed struct {
 	ahead position // what has been looked up
 	end   position // where this pass ends
 	rows  int
+	total int // documents behind since, when pending is not told by the position
 	batch []ref
 	buf   []byte
 	over  bool // limit reached, ended on order, connection lost, or database gone
@@ -67,6 +68,12 @@ func newFeed(x *exchange, o feedOptions) (*feed, error) {
 		f.pos = db.locate(list)
 	}
 	f.ahead = f.pos.clone()
+	switch {
+	case o.descending:
+		f.total = db.behind(make(position, len(db.shards)))
+	case o.keep != nil:
+		f.total = db.behind(f.pos)
+	}
 	return f, nil
 }
 
@@ -266,13 +273,21 @@ func (f *feed) appendLast(b []byte, count bool) []byte {
 	return append(b, "}\n\n"...)
 }
 
-// pending counts the documents behind the position. After a filter it is what a real server gives: the rows that were left out count too.
+// pending counts the documents behind the position. With a filter it is what a real server gives: the rows that were left out count as pending.
 func (f *feed) pending() int {
+	if f.total > 0 {
+		return f.total - f.rows
+	}
 	f.db.mu.RLock()
 	defer f.db.mu.RUnlock()
+	return f.db.behind(f.pos)
+}
+
+// behind counts the documents behind a position. The caller holds the lock.
+func (db *Database) behind(p position) int {
 	n := 0
-	for k := range f.pos {
-		n += f.db.pending(k, f.pos[k])
+	for k := range p {
+		n += db.pending(k, p[k])
 	}
 	return n
 }
@@ -358,7 +373,8 @@ func (f *feed) wait() bool {
 		return false
 	}
 	if more {
-		return true
+		f.beat()
+		return !f.over
 	}
 	period := f.o.timeout
 	if f.o.heartbeat > 0 {

@@ -75,6 +75,8 @@ type script struct {
 	since map[string]func(t *testing.T, s *couchfake.Server) string
 	// skip names exchanges that the fake does not answer alike, and why.
 	skip map[string]string
+	// rewrite changes the path that is asked for.
+	rewrite func(string) string
 	// only plays nothing but these, when it is not empty.
 	only []string
 }
@@ -165,6 +167,9 @@ func (sc script) play(t *testing.T, o couchfake.Options) {
 		path := e.Request.Path
 		if f := sc.since[e.Label]; f != nil {
 			path = anySince.ReplaceAllLiteralString(path, "since="+url.QueryEscape(f(t, p.s)))
+		}
+		if sc.rewrite != nil {
+			path = sc.rewrite(path)
 		}
 		t.Run(e.Label, func(t *testing.T) {
 			p.t = t
