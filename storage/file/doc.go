@@ -20,6 +20,10 @@
 // without. Other programs may read the folder at any time and may write objects
 // that this store has no hand in.
 //
+// Hadoop's LocalFileSystem, which Spark uses, keeps a checksum of a file x as
+// ".x.crc" in the same folder. A put or delete of x removes it, since the
+// checksum of another content would make x unreadable there.
+//
 // Symbolic links are followed. A name of which one part is longer than the file
 // system allows (255 bytes), or is one of our hidden files', is ErrName; "a"
 // and "a/b" cannot both be objects. A list holds the names of the folders on

@@ -148,6 +148,7 @@ func (d *Driver) Delete(ctx context.Context, name string) error {
 	if err != nil {
 		return translate(err)
 	}
+	dropChecksum(path)
 	// Not os.Remove, which would take an empty folder too.
 	if err := unix.Unlink(path); err != nil {
 		return translate(&fs.PathError{Op: "unlink", Path: path, Err: err})

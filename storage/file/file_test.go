@@ -356,6 +356,47 @@ func TestListOrderIsThatOfNames(t *testing.T) {
 	}
 }
 
+// TestHadoopsChecksums: Spark wrote x and its checksum; once x is another, the
+// checksum is gone, and not before.
+func TestHadoopsChecksums(t *testing.T) {
+	root := t.TempDir()
+	b, ctx := bucket(t, root), t.Context()
+	crc := filepath.Join(root, "f", ".x.crc")
+	steps := []struct {
+		name string
+		do   func() error
+		kept bool
+	}{
+		{"put", func() error { _, err := b.Put(ctx, "f/x", []byte("1")); return err }, false},
+		{"losing put-if-absent", func() error { _, err := b.PutIfAbsent(ctx, "f/x", nil); return err }, true},
+		{"losing put-if-match", func() error { _, err := b.PutIfMatch(ctx, "f/x", nil, "other"); return err }, true},
+		{"put of another", func() error { _, err := b.Put(ctx, "f/y", nil); return err }, true},
+		{"put-if-match", func() error {
+			o, err := b.Stat(ctx, "f/x")
+			if err == nil {
+				_, err = b.PutIfMatch(ctx, "f/x", nil, o.ETag)
+			}
+			return err
+		}, false},
+		{"delete", func() error { return b.Delete(ctx, "f/x") }, false},
+		{"delete of none", func() error { return b.Delete(ctx, "f/x") }, true},
+		{"put-if-absent", func() error { _, err := b.PutIfAbsent(ctx, "f/x", nil); return err }, false},
+	}
+	if err := os.Mkdir(filepath.Dir(crc), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps {
+		if err := os.WriteFile(crc, []byte("crc"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stepErr := step.do()
+		_, err := os.Stat(crc)
+		if kept := err == nil; kept != step.kept {
+			t.Errorf("%s (%v): checksum kept = %v, want %v", step.name, stepErr, kept, step.kept)
+		}
+	}
+}
+
 func TestModificationTimeIsNow(t *testing.T) {
 	b := bucket(t, t.TempDir())
 	before := time.Now()

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,6 +82,8 @@ func runChild(role, root string) error {
 		return err
 	case "acknowledge":
 		return childAcknowledge(ctx, b)
+	case "full":
+		return childFull(ctx, b)
 	}
 	return fmt.Errorf("no such role: %s", role)
 }
@@ -141,6 +144,33 @@ func childAcknowledge(ctx context.Context, b *storage.Bucket) error {
 		}
 		fmt.Println(name)
 	}
+}
+
+// fullBytes is where a file must end in the process that runs out of space.
+const fullBytes = 100_000
+
+// childFull writes more than it may: the system refuses in the middle of a
+// write, as it does when the disk is full.
+func childFull(ctx context.Context, b *storage.Bucket) error {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: fullBytes, Max: fullBytes}); err != nil {
+		return err
+	}
+	_, putErr := b.Put(ctx, "f/put", make([]byte, fullBytes+1))
+	up, err := b.Create(ctx, "f/upload", storage.Cond{})
+	if err != nil {
+		return err
+	}
+	var writeErr error
+	for range 5 {
+		_, err := up.Write(make([]byte, fullBytes/3))
+		writeErr = errors.Join(writeErr, err)
+	}
+	_, commitErr := up.Commit()
+	for what, err := range map[string]error{"put": putErr, "write": writeErr, "commit": commitErr} {
+		fmt.Println(what, errors.Is(err, syscall.EFBIG))
+	}
+	_, err = b.Put(ctx, "f/small", []byte("small"))
+	return err
 }
 
 // child is a started process.
@@ -346,6 +376,20 @@ func TestKilledUploadIsSwept(t *testing.T) {
 		t.Errorf("Sweep = %d, %v", n, err)
 	}
 	if got := onDisk(t, root); got != nil {
+		t.Errorf("on disk: %q", got)
+	}
+}
+
+func TestNothingIsStoredWhenSpaceEnds(t *testing.T) {
+	root := t.TempDir()
+	c := start(t, "full", root)
+	c.tell()
+	lines := c.rest()
+	slices.Sort(lines)
+	if want := []string{"commit true", "put true", "write true"}; !slices.Equal(lines, want) {
+		t.Errorf("the child says %q, want %q", lines, want)
+	}
+	if got := onDisk(t, root); !slices.Equal(got, []string{"f/small"}) {
 		t.Errorf("on disk: %q", got)
 	}
 }

@@ -70,6 +70,10 @@ func (d *Driver) show(ctx context.Context, temp string, version fs.FileInfo, pat
 	var err error
 	switch {
 	case cond.Absent:
+		// Of a file that is not there any more; another's is left alone.
+		if _, statErr := os.Lstat(path); errors.Is(statErr, fs.ErrNotExist) {
+			dropChecksum(path)
+		}
 		err = linkAbsent(temp, version, path)
 	case cond.ETag != "":
 		err = renameMatching(ctx, temp, path, cond.ETag)
@@ -121,6 +125,7 @@ func renameMatching(ctx context.Context, temp, path, want string) error {
 	if etag(there) != want {
 		return storage.ErrChanged
 	}
+	dropChecksum(path)
 	return os.Rename(temp, path)
 }
 
@@ -131,7 +136,18 @@ func renameOver(ctx context.Context, temp, path string) error {
 		return err
 	}
 	defer release()
+	dropChecksum(path)
 	return os.Rename(temp, path)
+}
+
+// dropChecksum removes the checksum that Hadoop's LocalFileSystem, hence Spark,
+// keeps of a file x as ".x.crc": with the checksum of another content there,
+// it would refuse to read the file. Without one it reads unchecked.
+func dropChecksum(path string) {
+	dir, base := filepath.Split(path)
+	// There is none as a rule. One that cannot be removed does harm only to
+	// such a reader, who says so.
+	_ = unix.Unlink(dir + "." + base + ".crc")
 }
 
 // upload is a temporary file on its way to a name.

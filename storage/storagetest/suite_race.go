@@ -137,6 +137,12 @@ func testNoMixing(t *testing.T, d storage.Driver) {
 	const size = 64 << 10
 	version := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i%26)}, size) }
 	must[storage.Object](t)(b.Put(ctx, "o", version(0)))
+	reader := must[*storage.Reader](t)(b.Open(ctx, "o"))
+	defer closeAll(t, reader)
+	must[int](t)(reader.ReadAt(make([]byte, size/2), 0))
+	must[storage.Object](t)(b.Put(ctx, "o", version(1)))
+	_, err := reader.ReadAt(make([]byte, size/2), size/2)
+	wantErr(t, "the second half, after an overwrite", err, storage.ErrChanged)
 	var whole, told atomic.Int64
 	var done atomic.Bool
 	race(4, func(i int) {
