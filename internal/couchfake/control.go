@@ -172,6 +172,7 @@ func (x *exchange) stall(sp *Spoil) {
 	case <-sp.Until:
 	case <-x.r.Context().Done():
 	case <-x.s.closing:
+		panic(http.ErrAbortHandler)
 	}
 }
 

@@ -114,6 +114,7 @@ type write struct {
 	deleted bool
 	body    []byte
 	atts    []attachment
+	scratch *scratch // what body lives in; nil when it is nobody else's
 }
 
 // edit writes a new revision on top of the one that the write names, as a PUT does.
@@ -140,14 +141,36 @@ func (db *Database) editLocked(w write) (Rev, error) {
 	if err != nil {
 		return Rev{}, err
 	}
-	rev := nextRev(parent, w.deleted, w.body, digests)
+	rev := w.hash(parent, digests)
 	if d == nil {
 		d = db.add(w.id)
 	}
 	db.retire(d, parent)
-	d.graft(append([]Rev{rev}, path...), state{w.deleted, w.body, atts})
-	db.publish(d)
+	n, changed := d.graft(append([]Rev{rev}, path...), state{w.deleted, w.body, atts})
+	db.settle(d, n, changed)
 	return rev, nil
+}
+
+// hash computes the revision of a write on top of parent.
+func (w write) hash(parent Rev, digests []attachmentDigest) Rev {
+	if w.scratch == nil {
+		r, _ := nextRev(nil, parent, w.deleted, w.body, digests)
+		return r
+	}
+	var r Rev
+	r, w.scratch.term = nextRev(w.scratch.term, parent, w.deleted, w.body, digests)
+	return r
+}
+
+// settle shows a change of the tree. The body of a winner is in its row afterwards; that of another leaf is copied, for it may live in a scratch.
+func (db *Database) settle(d *document, n *node, changed bool) {
+	if !changed {
+		return
+	}
+	db.publish(d)
+	if n != nil && n != d.winner() {
+		n.body, n.atts = slices.Clone(n.body), slices.Clone(n.atts)
+	}
 }
 
 // parents finds what an edit stands on, or refuses it.
@@ -188,9 +211,8 @@ func (db *Database) replicateLocked(w write) error {
 	if len(w.path) > 1 {
 		db.retire(d, w.path[1])
 	}
-	if d.graft(w.path, state{w.deleted, w.body, atts}) {
-		db.publish(d)
-	}
+	n, changed := d.graft(w.path, state{w.deleted, w.body, atts})
+	db.settle(d, n, changed)
 	return nil
 }
 

@@ -29,7 +29,13 @@ type normalizer struct {
 
 // normalizeJSON appends the stored form of src to dst. The members of the outermost object, if there is one, come as spans of the result.
 func normalizeJSON(dst, src []byte) ([]byte, []member, error) {
-	n := normalizer{src: src, out: dst}
+	n := normalizer{out: dst}
+	return n.normalize(src)
+}
+
+// normalize appends to what the output holds. The members are valid until the next call.
+func (n *normalizer) normalize(src []byte) ([]byte, []member, error) {
+	n.src, n.pos, n.depth, n.members, n.top = src, 0, 0, n.members[:0], nil
 	n.blanks()
 	if err := n.value(); err != nil {
 		return nil, nil, err
@@ -161,7 +167,7 @@ func (n *normalizer) object() error {
 		}
 	}
 	if outermost {
-		n.top = append([]member(nil), n.members[base:]...)
+		n.top = n.members[base:] // nothing is pushed any more
 	}
 	n.members = n.members[:base]
 	return nil

@@ -82,16 +82,16 @@ func (db *Database) Len() int {
 // Put writes body (a JSON object, whose own _id and _rev are ignored) as the next revision of the winner, or as a new
 // document. It needs no revision: the test that calls it is the only one to know better.
 func (db *Database) Put(id string, body []byte) (Rev, error) {
-	return db.onWinner(id, body)
+	return db.onWinner(&scratch{}, id, body)
 }
 
 // Delete writes a tombstone without a body on top of the winner.
 func (db *Database) Delete(id string) (Rev, error) {
-	return db.onWinner(id, []byte(`{"_deleted":true}`))
+	return db.onWinner(&scratch{}, id, []byte(`{"_deleted":true}`))
 }
 
-func (db *Database) onWinner(id string, body []byte) (Rev, error) {
-	w, err := db.parse(id, body)
+func (db *Database) onWinner(sc *scratch, id string, body []byte) (Rev, error) {
+	w, err := sc.parseFor(id, body)
 	if err != nil {
 		return Rev{}, err
 	}
@@ -106,7 +106,7 @@ func (db *Database) onWinner(id string, body []byte) (Rev, error) {
 
 // Edit writes body as the child of a leaf, which need not be the winner. A zero parent makes a new document. A body with "_deleted":true ends the branch.
 func (db *Database) Edit(id string, parent Rev, body []byte) (Rev, error) {
-	w, err := db.parse(id, body)
+	w, err := new(scratch).parseFor(id, body)
 	if err != nil {
 		return Rev{}, err
 	}
@@ -122,7 +122,7 @@ func (db *Database) Replicate(id string, path []Rev, body []byte) error {
 	if len(path) == 0 {
 		return fmt.Errorf("replicate %q: no revision", id)
 	}
-	w, err := db.parse(id, body)
+	w, err := new(scratch).parseFor(id, body)
 	if err != nil {
 		return err
 	}
@@ -130,11 +130,12 @@ func (db *Database) Replicate(id string, path []Rev, body []byte) error {
 	return db.replicate(w)
 }
 
-func (db *Database) parse(id string, body []byte) (write, error) {
+// parseFor is parse for the methods of a test, which name the id.
+func (sc *scratch) parseFor(id string, body []byte) (write, error) {
 	if err := checkID(id); err != nil {
 		return write{}, fmt.Errorf("write %q: %w", id, err)
 	}
-	w, err := parseDocument(body, id)
+	w, err := sc.parse(body, id)
 	if err != nil {
 		return write{}, fmt.Errorf("write %q: %w", id, err)
 	}
@@ -143,8 +144,9 @@ func (db *Database) parse(id string, body []byte) (write, error) {
 
 // Load writes many documents, each on top of its winner. It is the fast way to fill a database.
 func (db *Database) Load(docs iter.Seq2[string, []byte]) error {
+	sc := &scratch{}
 	for id, body := range docs {
-		if _, err := db.Put(id, body); err != nil {
+		if _, err := db.onWinner(sc, id, body); err != nil {
 			return err
 		}
 	}

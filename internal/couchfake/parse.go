@@ -1,29 +1,39 @@
 package couchfake
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// parseDocument reads one document as a client sends it. The id comes from the URL, or when that is empty from the body.
-func parseDocument(src []byte, id string) (write, error) {
-	clean, members, err := normalizeJSON(make([]byte, 0, len(src)+1), src)
-	if err != nil {
-		return write{}, err
-	}
-	return parseMembers(clean, members, id)
+// scratch is the memory of one writer after another. What parse returns is valid until its next call; what is kept of it must be copied.
+type scratch struct {
+	norm normalizer
+	body []byte
+	term []byte
 }
 
-func parseMembers(clean []byte, members []member, id string) (write, error) {
-	if len(clean) == 0 || clean[0] != '{' {
+// parseDocument reads one document as a client sends it. The id comes from the URL, or when that is empty from the body.
+func parseDocument(src []byte, id string) (write, error) { return new(scratch).parse(src, id) }
+
+func (sc *scratch) parse(src []byte, id string) (write, error) {
+	sc.norm.out = slices.Grow(sc.norm.out[:0], len(src)+1)
+	clean, members, err := sc.norm.normalize(src)
+	if err != nil {
+		sc.norm.out = nil
+		return write{}, err
+	}
+	sc.norm.out = clean
+	if clean[0] != '{' {
 		return write{}, badRequest("Document must be a JSON object")
 	}
-	p := docParser{w: write{id: id, body: make([]byte, 0, len(clean))}, fixed: id != ""}
+	p := docParser{w: write{id: id, body: slices.Grow(sc.body[:0], len(clean)), scratch: sc}, fixed: id != ""}
 	for _, m := range members {
 		if err := p.member(clean, m); err != nil {
 			return write{}, err
 		}
 	}
+	sc.body = p.w.body
 	if p.rev.Hash != "" && len(p.w.path) == 0 {
 		p.w.path = []Rev{p.rev}
 	}

@@ -34,8 +34,9 @@ type attachmentDigest struct {
 
 // nextRev computes the revision that a real server gives to a new state of a document: the MD5 of the external form of
 // [deleted, generation and hash of the parent, body, attachments]. The document's id has no part in it, so that equal bodies have equal revisions.
-func nextRev(parent Rev, deleted bool, body []byte, atts []attachmentDigest) Rev {
-	b := make([]byte, 0, 128+len(body)+len(body)/2)
+// It builds the form in buf, if that is large enough, and returns it for the next time.
+func nextRev(buf []byte, parent Rev, deleted bool, body []byte, atts []attachmentDigest) (Rev, []byte) {
+	b := buf[:0]
 	b = append(b, termVersion, termList, 0, 0, 0, 5)
 	b = appendAtom(b, strconv.FormatBool(deleted))
 	b = appendInt(b, int64(parent.Gen))
@@ -49,7 +50,7 @@ func nextRev(parent Rev, deleted bool, body []byte, atts []attachmentDigest) Rev
 	b = appendDigests(e.out, atts)
 	b = append(b, termNil)
 	sum := md5.Sum(b) //nolint:gosec // see above
-	return Rev{Gen: parent.Gen + 1, Hash: hex.EncodeToString(sum[:])}
+	return Rev{Gen: parent.Gen + 1, Hash: hex.EncodeToString(sum[:])}, b
 }
 
 // appendDigests writes the attachments last to first, as the server's fold leaves them.

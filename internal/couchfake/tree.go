@@ -65,22 +65,21 @@ type state struct {
 	body, atts []byte
 }
 
-// graft puts a revision and its path of ancestors (newest first) into the tree. It says whether the tree changed: a
-// revision that is already there keeps its first body. The leaves are in order afterwards.
-func (d *document) graft(path []Rev, s state) bool {
+// graft puts a revision and its path of ancestors (newest first) into the tree. It returns the new leaf, if there is one,
+// and whether the tree changed: a revision that is already there keeps its first body. The leaves are in order afterwards.
+func (d *document) graft(path []Rev, s state) (leaf *node, changed bool) {
 	at, base := 0, (*node)(nil)
 	for ; at < len(path); at++ {
 		if base = d.find(path[at]); base != nil {
 			break
 		}
 	}
-	changed := false
 	if base != nil && base.parent == nil && at+1 < len(path) {
 		changed = d.extend(base, path[at+1:])
 	}
 	if at == 0 {
 		d.sort()
-		return changed
+		return nil, changed
 	}
 	parent := base
 	for i := at - 1; i >= 0; i-- {
@@ -93,7 +92,7 @@ func (d *document) graft(path []Rev, s state) bool {
 	parent.known, parent.deleted, parent.body, parent.atts = true, s.deleted, s.body, s.atts
 	d.leaves = append(d.leaves, parent)
 	d.sort()
-	return true
+	return parent, true
 }
 
 // adopt notes that n got a child, and so is no leaf any more.
