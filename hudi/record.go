@@ -68,7 +68,9 @@ func IncomingWins(stored, incoming *Record) bool {
 	return incoming.Order >= stored.Order
 }
 
-// Stored is what an index knows of a key in the table.
+// Stored is what an index knows of a key in the table. A key that is not Found
+// may still have a Location and an Order: those of the hard delete that hides
+// it, until compaction forgets it.
 type Stored struct {
 	Found bool
 	Location
@@ -77,6 +79,9 @@ type Stored struct {
 	Rev   string
 	// Deleted says that the stored version is a tombstone.
 	Deleted bool
+	// Others are further file groups that hold the key, in older versions:
+	// another writer, or a fault, left them there.
+	Others []Location
 }
 
 // Located is a record with its place: a known file group for an update or a

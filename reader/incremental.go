@@ -1,0 +1,274 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// RangeError is an ErrCleaned with what an operator needs to know.
+type RangeError struct {
+	// Begin is the asked range's exclusive begin, "" for the first commit or a
+	// snapshot of the past.
+	Begin hudi.Time
+	// Commit wrote File, which is gone.
+	Commit hudi.Time
+	File   string
+}
+
+// Error implements error.
+func (e *RangeError) Error() string {
+	what := fmt.Sprintf("read changes after %s", e.Begin)
+	if e.Begin == "" {
+		what = "read the table"
+	}
+	return fmt.Sprintf("%s: %v: %q of commit %s is gone", what, ErrCleaned, e.File, e.Commit)
+}
+
+// Unwrap makes it an ErrCleaned.
+func (e *RangeError) Unwrap() error { return ErrCleaned }
+
+// Hint says what to do.
+func (e *RangeError) Hint() string {
+	return fmt.Sprintf("begin at %s or later, or read the newest snapshot", e.Commit)
+}
+
+// Incremental yields the rows that the commits after begin, up to and with end,
+// wrote, as their newest versions within the range: only what the range wrote
+// is merged, so that a row which lost against an older one shows up, and hard
+// deletes do not show (tombstones do). An empty end is the last commit. This is
+// what Hudi's own incremental queries give.
+func Incremental(ctx context.Context, v *table.View, begin, end hudi.Time, o Options) iter.Seq2[*hudi.Record, error] {
+	return func(yield func(*hudi.Record, error) bool) {
+		if end == "" || end.After(v.Last()) {
+			end = v.Last()
+		}
+		if !begin.Before(end) {
+			return
+		}
+		r := span{view: v.AsOf(end), begin: begin, end: end, o: o}
+		if err := r.read(ctx, yield); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// span is a range of commits.
+type span struct {
+	view       *table.View
+	begin, end hudi.Time
+	o          Options
+}
+
+func (r *span) holds(t hudi.Time) bool { return t.After(r.begin) && !t.After(r.end) }
+
+// archived is the error of a range that begins before the active timeline does,
+// when there is an archive: what the archived commits wrote is not known.
+func (r *span) archived(ctx context.Context) error {
+	active := r.view.Instants()
+	if len(active) > 0 && !r.begin.Before(active[0].Time) {
+		return nil
+	}
+	// No commit has a value without a name: View says whether an archive may.
+	if _, _, _, err := r.view.Extra(ctx, ""); err != nil {
+		return fmt.Errorf("read changes after %q: %w", r.begin, err)
+	}
+	return nil
+}
+
+// complete says whether the files are still there that the range's commits, the
+// last ones of each file group, wrote.
+func (r *span) complete(ctx context.Context) error {
+	wrote, err := r.written(ctx)
+	if err != nil {
+		return err
+	}
+	for _, partition := range slices.Sorted(maps.Keys(wrote)) {
+		if _, err := r.cut(ctx, partition, wrote[partition]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) error {
+	if err := r.archived(ctx); err != nil {
+		return err
+	}
+	o := r.o
+	o.IncludeDeletes = true
+	p, err := newProjection(ctx, r.view, o)
+	if err != nil {
+		return err
+	}
+	p.only = r.holds
+	wrote, err := r.written(ctx)
+	if err != nil {
+		return err
+	}
+	for _, partition := range slices.Sorted(maps.Keys(wrote)) {
+		found, err := r.cut(ctx, partition, wrote[partition])
+		if err != nil {
+			return err
+		}
+		for _, s := range found {
+			m, err := newMerger(ctx, r.view, s, p.read, o)
+			if err != nil {
+				return err
+			}
+			m.only = r.holds
+			if !p.pass(func(y func(*hudi.Record, error) bool) { m.run(ctx, y) }, yield) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// group is what the range wrote to one file group.
+type group struct {
+	// files are the names, each with the commit that wrote it.
+	files map[string]hudi.Time
+	// latest is the greatest base instant in the names.
+	latest hudi.Time
+	// replaced says that a replacecommit of the range took the group away.
+	replaced bool
+}
+
+// written is what the write stats of the range name, by partition and group.
+func (r *span) written(ctx context.Context) (map[string]map[hudi.FileID]*group, error) {
+	all := map[string]map[hudi.FileID]*group{}
+	for _, i := range r.view.Writes() {
+		if !r.holds(i.Time) {
+			continue
+		}
+		body, err := r.view.Body(ctx, i)
+		if err != nil {
+			return nil, fmt.Errorf("read commit %s: %w", i.Time, err)
+		}
+		if err := note(all, i, &body); err != nil {
+			return nil, fmt.Errorf("read commit %s: %w", i.Time, err)
+		}
+	}
+	return all, nil
+}
+
+func note(all map[string]map[hudi.FileID]*group, i timeline.Instant, body *commitmeta.Body) error {
+	for partition, stats := range body.Stats {
+		for k := range stats {
+			name := path.Base(stats[k].Path)
+			instant, err := baseInstant(name)
+			if err != nil {
+				return err
+			}
+			g := groupOf(all, partition, stats[k].File)
+			g.files[name] = i.Time
+			if instant.After(g.latest) {
+				g.latest = instant
+			}
+		}
+	}
+	for partition, ids := range body.Replaced {
+		for _, id := range ids {
+			groupOf(all, partition, id).replaced = true
+		}
+	}
+	return nil
+}
+
+func groupOf(all map[string]map[hudi.FileID]*group, partition string, id hudi.FileID) *group {
+	if all[partition] == nil {
+		all[partition] = map[hudi.FileID]*group{}
+	}
+	g := all[partition][id]
+	if g == nil {
+		g = &group{files: map[string]hudi.Time{}}
+		all[partition][id] = g
+	}
+	return g
+}
+
+// baseInstant is the instant of the slice that a file belongs to.
+func baseInstant(name string) (hudi.Time, error) {
+	if b, err := hudi.ParseBaseFileName(name); err == nil {
+		return b.Instant, nil
+	}
+	l, err := hudi.ParseLogFileName(name)
+	return l.Instant, err
+}
+
+// cut is the latest slices of a partition, each less the files that the range
+// did not write.
+func (r *span) cut(ctx context.Context, partition string, wrote map[hudi.FileID]*group) ([]hudi.Slice, error) {
+	list, err := r.view.Slices(ctx, partition)
+	if err != nil {
+		return nil, err
+	}
+	var found []hudi.Slice
+	for _, s := range list {
+		g := wrote[s.File]
+		if g == nil {
+			continue
+		}
+		if s = g.keep(s); s.Base.Name != "" || len(s.Logs) > 0 {
+			found = append(found, s)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(wrote)) {
+		if err := r.missing(wrote[id]); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// keep is s less the files that are not the group's. Those it finds it strikes
+// off.
+func (g *group) keep(s hudi.Slice) hudi.Slice {
+	if !g.strike(s.Base.Name) {
+		s.Base = hudi.File{}
+	}
+	var logs []hudi.File
+	for _, log := range s.Logs {
+		if g.strike(log.Name) {
+			logs = append(logs, log)
+		}
+	}
+	s.Logs = logs
+	if s.Instant.After(g.latest) {
+		// All that the range wrote lies below the slice that counts.
+		g.files = nil
+	}
+	return s
+}
+
+func (g *group) strike(name string) bool {
+	_, mine := g.files[name]
+	delete(g.files, name)
+	return mine
+}
+
+// missing is the error of a group of which files of the latest slice are gone.
+func (r *span) missing(g *group) error {
+	if g.replaced {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.files)) {
+		instant, err := baseInstant(name)
+		if err != nil {
+			return err
+		}
+		if instant == g.latest {
+			return &RangeError{Begin: r.begin, Commit: g.files[name], File: name}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package reader
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// pages keep bytes that are written once and read back by place: in memory up
+// to a budget, beyond it in a temporary file. Bytes are held in pages, so that
+// growing copies nothing and going to disk is one write a page.
+type pages struct {
+	dir    string
+	budget int64
+	list   []page
+	// held is the memory that the pages in list take.
+	held int64
+	file *os.File
+	// size is the length of file.
+	size int64
+	// read is the buffer for bytes that come back from file.
+	read []byte
+}
+
+// page is in memory while data is not nil, and in the file at offset otherwise.
+type page struct {
+	data   []byte
+	offset int64
+}
+
+// place says where bytes lie: a page, and a stretch of it.
+type place struct{ page, start, size int32 }
+
+const (
+	// smallPage is the size of the first page: most slices have few log rows.
+	smallPage = 4 << 10
+	// largePage is the size to which pages grow.
+	largePage = 1 << 20
+	// maxRow is the largest encoded row: what an int32 can say.
+	maxRow = 1<<31 - 1
+)
+
+// last is the page that takes n more bytes.
+func (p *pages) last(n int) *page {
+	if k := len(p.list); k > 0 {
+		if q := &p.list[k-1]; q.data != nil && cap(q.data)-len(q.data) >= n {
+			return q
+		}
+	}
+	size := smallPage
+	if k := len(p.list); k > 0 {
+		const doublings = 8
+		size = min(smallPage<<min(k, doublings), largePage)
+	}
+	size = max(size, n)
+	p.held += int64(size)
+	p.list = append(p.list, page{data: make([]byte, 0, size)})
+	return &p.list[len(p.list)-1]
+}
+
+// add keeps a copy of b.
+func (p *pages) add(b []byte) (place, error) {
+	if len(b) > maxRow || len(p.list) >= maxRow {
+		return place{}, fmt.Errorf("row of %d bytes is too large to merge", len(b))
+	}
+	q := p.last(len(b))
+	at := place{page: int32(len(p.list) - 1), start: int32(len(q.data)), size: int32(len(b))}
+	q.data = append(q.data, b...)
+	if p.held > p.budget {
+		return at, p.spill()
+	}
+	return at, nil
+}
+
+// spill moves every page that is in memory to the file.
+func (p *pages) spill() error {
+	if err := p.open(); err != nil {
+		return err
+	}
+	for i := range p.list {
+		q := &p.list[i]
+		if q.data == nil {
+			continue
+		}
+		if _, err := p.file.WriteAt(q.data, p.size); err != nil {
+			return fmt.Errorf("keep log rows on disk: %w", err)
+		}
+		q.offset = p.size
+		p.size += int64(len(q.data))
+		q.data = nil
+	}
+	p.held = 0
+	return nil
+}
+
+func (p *pages) open() error {
+	if p.file != nil {
+		return nil
+	}
+	f, err := os.CreateTemp(p.dir, "couch2hudi-merge-*")
+	if err != nil {
+		return fmt.Errorf("keep log rows on disk: %w", err)
+	}
+	p.file = f
+	// Where the system allows it the file loses its name at once: then even a
+	// killed process leaves nothing. Where not, close removes it.
+	_ = os.Remove(f.Name())
+	return nil
+}
+
+// get is the bytes at a place. They are valid until the next get.
+func (p *pages) get(at place) ([]byte, error) {
+	q := &p.list[at.page]
+	if q.data != nil {
+		return q.data[at.start : at.start+at.size : at.start+at.size], nil
+	}
+	if cap(p.read) < int(at.size) {
+		p.read = make([]byte, at.size)
+	}
+	b := p.read[:at.size]
+	if _, err := p.file.ReadAt(b, q.offset+int64(at.start)); err != nil {
+		return nil, fmt.Errorf("read log rows back from disk: %w", err)
+	}
+	return b, nil
+}
+
+// close gives the memory back and removes the file.
+func (p *pages) close() error {
+	p.list, p.read, p.held = nil, nil, 0
+	if p.file == nil {
+		return nil
+	}
+	name := p.file.Name()
+	err := p.file.Close()
+	p.file = nil
+	if gone := os.Remove(name); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	if err != nil {
+		return fmt.Errorf("remove kept log rows: %w", err)
+	}
+	return nil
+}

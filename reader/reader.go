@@ -1,0 +1,119 @@
+// Package reader gives the rows of a table back: it merges the base file and
+// the log files of each slice, for a snapshot, for the changes of a range of
+// commits, or for one slice. All reading follows the rules of table version 6
+// (docs/format/logfile.md, docs/format/slices.md).
+//
+// Every function here yields records that are valid until the next step of the
+// iteration; Clone keeps one. A sequence ends after the first error.
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// defaultMemory is the memory for merging one slice.
+const defaultMemory = 64 << 20
+
+// Options are the choices of a reading; the zero value is the default.
+type Options struct {
+	// Memory is how many bytes of log rows of one slice are held before they
+	// go to a temporary file; 64 MiB by default. Keys stay in memory beyond it.
+	Memory int64
+	// TempDir is the folder for temporary files; the system's by default. They
+	// are gone when the reading ends, however it ends.
+	TempDir string
+	// Columns are the data columns to read; all by default.
+	Columns []string
+	// IncludeDeletes makes Snapshot and ReadOptimized yield tombstone rows too.
+	// Incremental always does: they are how a deletion shows.
+	IncludeDeletes bool
+	// Keep, when set, names the record keys to merge and yield; the others cost
+	// neither memory nor a step of the iteration.
+	Keep func(key string) bool
+	// HardDeletes makes Slice yield a Delete record for each base row that a
+	// delete in the logs hides.
+	HardDeletes bool
+}
+
+func (o Options) memory() int64 {
+	if o.Memory <= 0 {
+		return defaultMemory
+	}
+	return o.Memory
+}
+
+// Errors that callers tell apart.
+var (
+	// ErrCorrupt marks a file whose bytes cannot be what its writer wrote.
+	ErrCorrupt = errors.New("damaged file")
+	// ErrCleaned marks a range of commits of which files are gone already.
+	ErrCleaned = errors.New("files of the range were cleaned")
+	// ErrColumn marks a column that the table does not have.
+	ErrColumn = errors.New("no such column")
+)
+
+// Target is the schema with which Snapshot, ReadOptimized and Incremental
+// yield their rows: the table's at the view's time, or the asked columns of it.
+func Target(ctx context.Context, v *table.View, o Options) (*hudi.Schema, error) {
+	s, err := v.Schema(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return project(s, o.Columns)
+}
+
+// project is the schema of some columns of s, in the order asked for.
+func project(s *hudi.Schema, names []string) (*hudi.Schema, error) {
+	if len(names) == 0 {
+		return s, nil
+	}
+	columns := make([]hudi.Column, 0, len(names))
+	for _, name := range names {
+		i, ok := s.Lookup(name)
+		if !ok {
+			return nil, fmt.Errorf("%w: %q", ErrColumn, name)
+		}
+		columns = append(columns, s.Columns()[i])
+	}
+	return hudi.MakeSchema(s.Name, s.Namespace, columns...)
+}
+
+// widen is target with further columns of s at its end, those it lacks and s
+// has. Rows read with it are cut back to target's length.
+func widen(target, s *hudi.Schema, names ...string) (*hudi.Schema, error) {
+	var more []hudi.Column
+	for _, name := range names {
+		if _, there := target.Lookup(name); there {
+			continue
+		}
+		if i, ok := s.Lookup(name); ok {
+			more = append(more, s.Columns()[i])
+		}
+	}
+	if len(more) == 0 {
+		return target, nil
+	}
+	return target.Extend(more...)
+}
+
+// tombstones is the place of the column that marks tombstones, and whether the
+// table is one of ours: another writer's _deleted means whatever he likes.
+func tombstones(s *hudi.Schema) (int, bool) {
+	_, op := s.Lookup(hudi.ColumnOp)
+	_, order := s.Lookup(hudi.ColumnRevOrder)
+	i, deleted := s.Lookup(hudi.ColumnDeleted)
+	return i, op && order && deleted
+}
+
+// file is an open file of a table.
+type file interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+}

@@ -1,0 +1,240 @@
+// Package writer turns placed records into the files of one transaction: a log
+// file for each known file group, base files for new keys (docs/format).
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"runtime"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/basefile"
+	"github.com/couch2hudi/couch2hudi/hudi/logfile"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// defaultFileBytes closes a new file group.
+const defaultFileBytes = 128 << 20
+
+// Options are the choices of a writing; the zero value is the default.
+type Options struct {
+	// FileBytes is the size of the records, as held in memory, at which a new
+	// base file is closed; 128 MiB by default. The stored file is smaller.
+	FileBytes int64
+	// BlockBytes bounds a block of a log file, RowGroupBytes a row group of a
+	// base file: what one file being written holds in memory. Zero is the
+	// default of logfile and basefile.
+	BlockBytes    int
+	RowGroupBytes int64
+	// Codec compresses base files.
+	Codec basefile.Codec
+	// Parallel is how many files are written at a time; GOMAXPROCS by default.
+	Parallel int
+	// NewID names new file groups, without the counter at the end; random
+	// UUIDs by default. It must never give the same name twice.
+	NewID func() string
+}
+
+func (o Options) fileBytes() int64 {
+	if o.FileBytes <= 0 {
+		return defaultFileBytes
+	}
+	return o.FileBytes
+}
+
+func (o Options) parallel() int {
+	if o.Parallel <= 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return o.Parallel
+}
+
+// newFile is a new file group's name: a UUID and a counter, which is always 0
+// because we roll over to another UUID.
+func (o Options) newFile() hudi.FileID {
+	if o.NewID == nil {
+		return hudi.FileID(uuid.NewString() + "-0")
+	}
+	return hudi.FileID(o.NewID() + "-0")
+}
+
+// Write writes the records into files of the transaction and says what it
+// wrote, one stat a file, in the order of Assign. Files are written at the same
+// time. After an error the transaction must be aborted.
+func Write(ctx context.Context, x *table.Txn, s *hudi.Schema, rs []hudi.Located, o Options) ([]commitmeta.WriteStat, error) {
+	latest, err := slicesOf(ctx, x.View(), rs)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := Assign(latest, rs, o)
+	if err != nil {
+		return nil, err
+	}
+	stats := make([]commitmeta.WriteStat, len(plan))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(o.parallel())
+	for i := range plan {
+		g.Go(func() error {
+			f := job{txn: x, schema: s, o: o, task: i, Assignment: plan[i]}
+			var err error
+			stats[i], err = f.write(ctx)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return stats, nil
+}
+
+// slicesOf is the latest slices of the partitions in which records have a place.
+func slicesOf(ctx context.Context, v *table.View, rs []hudi.Located) (map[string][]hudi.Slice, error) {
+	latest := map[string][]hudi.Slice{}
+	for i := range rs {
+		if rs[i].File == "" {
+			continue
+		}
+		p := rs[i].Partition
+		if _, there := latest[p]; there {
+			continue
+		}
+		list, err := v.Slices(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("place records in partition %q: %w", p, err)
+		}
+		latest[p] = list
+	}
+	return latest, nil
+}
+
+// job writes one file.
+type job struct {
+	txn    *table.Txn
+	schema *hudi.Schema
+	o      Options
+	task   int
+	Assignment
+}
+
+func (f *job) write(ctx context.Context) (commitmeta.WriteStat, error) {
+	if f.New {
+		return f.writeBase(ctx)
+	}
+	return f.writeLog(ctx)
+}
+
+// token is the write token: task, stage and attempt, as Spark has them. A
+// transaction writes each file once.
+func (f *job) token() string { return fmt.Sprintf("%d-0-0", f.task) }
+
+func (f *job) stamp() hudi.Stamp { return hudi.Stamp{Instant: f.txn.Instant(), Task: f.task} }
+
+func (f *job) writeBase(ctx context.Context) (commitmeta.WriteStat, error) {
+	at := f.Slice.Location
+	name := hudi.BaseFileName{File: at.File, Token: f.token(), Instant: f.txn.Instant()}.String()
+	size, err := f.store(ctx, name, table.MarkCreate, func(up io.Writer) error {
+		w, err := basefile.NewWriter(up, f.schema, basefile.WriterOptions{Stamp: f.stamp(), FileName: name,
+			Codec: f.o.Codec, RowGroupBytes: f.o.RowGroupBytes})
+		if err != nil {
+			return err
+		}
+		if err := f.append(ctx, w.Append); err != nil {
+			return err
+		}
+		_, err = w.Close()
+		return err
+	})
+	if err != nil {
+		return commitmeta.WriteStat{}, fmt.Errorf("write base file %q: %w", name, err)
+	}
+	n := int64(len(f.Records))
+	return commitmeta.WriteStat{File: at.File, Path: path.Join(at.Partition, name), Partition: at.Partition,
+		Writes: n, Inserts: n, Bytes: size}, nil
+}
+
+func (f *job) writeLog(ctx context.Context) (commitmeta.WriteStat, error) {
+	at := f.Slice.Location
+	stat, name, err := logStat(f.Slice, f.token())
+	if err != nil {
+		return commitmeta.WriteStat{}, err
+	}
+	var wrote logfile.Stats
+	size, err := f.store(ctx, name, table.MarkAppend, func(up io.Writer) error {
+		w, err := logfile.NewWriter(up, f.schema, logfile.WriterOptions{Stamp: f.stamp(), File: at.File,
+			BlockBytes: f.o.BlockBytes})
+		if err != nil {
+			return err
+		}
+		if err := f.append(ctx, w.Append); err != nil {
+			return err
+		}
+		wrote, err = w.Close()
+		return err
+	})
+	if err != nil {
+		return commitmeta.WriteStat{}, fmt.Errorf("write log file %q: %w", name, err)
+	}
+	stat.Writes, stat.Updates, stat.Deletes = wrote.Writes, wrote.Writes, wrote.Deletes
+	stat.Bytes = size
+	return stat, nil
+}
+
+// logStat names the next log file of a slice and says what its commit will say
+// of it, less the counts.
+func logStat(s hudi.Slice, token string) (commitmeta.WriteStat, string, error) {
+	base, baseName, logs := s.Instant, s.Base.Name, s.Logs
+	if s.Compacting != "" {
+		// The base and the older logs are the compaction's; what comes now is a
+		// slice of its own, which begins with logs.
+		base, baseName = s.Compacting, ""
+	}
+	names, version := []string{}, 0
+	for _, f := range logs {
+		n, err := hudi.ParseLogFileName(f.Name)
+		if err != nil {
+			return commitmeta.WriteStat{}, "", err
+		}
+		if n.Instant != base {
+			continue
+		}
+		names, version = append(names, f.Name), max(version, n.Version)
+	}
+	name := hudi.LogFileName{File: s.File, Instant: base, Version: version + 1, Token: token}.String()
+	return commitmeta.WriteStat{File: s.File, Path: path.Join(s.Partition, name), Partition: s.Partition, PrevCommit: base,
+		Log: &commitmeta.LogStat{Version: version + 1, BaseFile: baseName, LogFiles: append(names, name)}}, name, nil
+}
+
+// append hands the records on, until ctx is cancelled.
+func (f *job) append(ctx context.Context, to func(*hudi.Record) error) error {
+	const every = 1 << 10
+	for i, r := range f.Records {
+		if i%every == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := to(r); err != nil {
+			return fmt.Errorf("record %q: %w", r.Key.Record, err)
+		}
+	}
+	return nil
+}
+
+// store uploads one file that fill writes, and says how large it is; nothing is
+// left of it after an error.
+func (f *job) store(ctx context.Context, name string, m table.Marker, fill func(io.Writer) error) (int64, error) {
+	up, err := f.txn.Create(ctx, f.Slice.Partition, name, m)
+	if err != nil {
+		return 0, err
+	}
+	if err := fill(up); err != nil {
+		return 0, errors.Join(err, up.Abort())
+	}
+	object, err := up.Commit()
+	return object.Size, err
+}
