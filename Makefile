@@ -108,7 +108,8 @@ fuzz-smoke: $(STAGE)
 	@$(RUN) -name fuzz-smoke -- env PKGS='$(PKGS)' .ci/fuzz $(FUZZSMOKE)
 
 oracle-tests: $(STAGE)
-	@$(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout 25m ./e2e/...
+	@status=0; $(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout 25m ./e2e/... || status=1; \
+	e2e/compose/engine.sh stop $(DOCKER_DIR); exit $$status
 
 # ---- tools
 

@@ -118,9 +118,10 @@ func TestEngineRefuses(t *testing.T) {
 	}
 }
 
-// TestSparkWritesAsSecondWriter checks the way by which later tests let Spark
-// write into our tables: values go in and come out exactly.
-func TestSparkWritesAsSecondWriter(t *testing.T) {
+// TestSparkWritesAndTends checks the ways by which later tests let Spark work on
+// our tables: values go in and come out exactly, compaction makes the base files
+// equal to the whole, and the check finds nothing.
+func TestSparkWritesAndTends(t *testing.T) {
 	e := mustEngine(t, spark015)
 	dir := t.TempDir()
 	unzip(t, "../testdata/golden/w015-v6-bloom-nomdt.zip", dir)
@@ -129,11 +130,8 @@ func TestSparkWritesAsSecondWriter(t *testing.T) {
 	if _, err := e.ask(question{Op: "upsert", Table: table, Rows: []row{odd}}); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := e.rows(question{Op: "snapshot", Table: table})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := byKey(rows)["20240101|doc-0000"]
+	whole := mustRows(t, e, question{Op: "snapshot", Table: table})
+	got := byKey(whole)["20240101|doc-0000"]
 	if len(got) != 1 {
 		t.Fatalf("%d rows of doc-0000; want 1", len(got))
 	}
@@ -142,6 +140,31 @@ func TestSparkWritesAsSecondWriter(t *testing.T) {
 			t.Errorf("%s = %s; want %s", column, show(got[0][column]), show(want))
 		}
 	}
+	if _, err := e.ask(question{Op: "compact", Table: table}); err != nil {
+		t.Fatal(err)
+	}
+	if d := diff(whole, mustRows(t, e, question{Op: "read-optimized", Table: table})); d != "" {
+		t.Errorf("base files after the compaction: %s", d)
+	}
+	checked, err := e.ask(question{Op: "validate", Table: table})
+	if err != nil || len(checked.Findings) == 0 {
+		t.Fatalf("validate = %v, %v", checked.Findings, err)
+	}
+	for _, f := range checked.Findings {
+		if !f.OK {
+			t.Errorf("validate: %s", f.Check)
+		}
+	}
+}
+
+// mustRows asks for rows and fails the test when the engine does not answer.
+func mustRows(t *testing.T, e *engine, q question) []row {
+	t.Helper()
+	rows, err := e.rows(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }
 
 // unzip unpacks an archive of ours into dir; files get the time of now.

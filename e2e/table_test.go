@@ -113,11 +113,7 @@ func TestSparkAndWeWriteInTurn(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			table, model := writeTable(t, modelOptions{partition: "createdAt", layout: "20060102"})
-			before, err := e.rows(question{Op: "snapshot", Table: table})
-			if err != nil {
-				t.Fatal(err)
-			}
-			sent := sparkEdits(before)
+			sent := sparkEdits(mustRows(t, e, question{Op: "snapshot", Table: table}))
 			a, err := e.ask(question{Op: "upsert", Table: table, Rows: sent, Options: map[string]string{"hoodie.index.type": "BLOOM"}})
 			if err != nil {
 				t.Fatal(err)
@@ -132,11 +128,9 @@ func TestSparkAndWeWriteInTurn(t *testing.T) {
 				}
 			}
 			for _, reader := range engines() {
-				got, err := mustEngine(t, reader).rows(question{Op: "snapshot", Table: table})
-				if err != nil {
-					t.Error(err)
-				} else if d := diff(want, got); d != "" {
-					t.Errorf("%s reads after Spark: %s", mustEngine(t, reader).name, d)
+				r := mustEngine(t, reader)
+				if d := diff(want, mustRows(t, r, question{Op: "snapshot", Table: table})); d != "" {
+					t.Errorf("%s reads after Spark: %s", r.name, d)
 				}
 			}
 		})

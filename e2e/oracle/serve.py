@@ -29,7 +29,6 @@ Questions (those below the line only for Spark):
     ------------------------------------------------------------------
     upsert          table, rows, operation? (upsert, insert, delete...)
     compact         table                   schedules and runs
-    clean           table, retain_commits?
     validate        table                   {"findings": [...]}
 
 Everywhere: "options" (Hudi read or write options), "columns" (a choice of
@@ -144,9 +143,6 @@ class Spark:
     def compact(self, q):
         return {"result": self.oracle.compact(q["table"])}
 
-    def clean(self, q):
-        return {"result": self.oracle.call("run_clean", q["table"], retain_commits=q.get("retain_commits", 1))}
-
     def validate(self, q):
         return {"findings": self.oracle.validate(q["table"])}
 
@@ -205,7 +201,7 @@ def answer(engine, q):
                             for b, e in q["spans"]]}
     if op in ("count", "properties", "timeline"):
         return {op: getattr(engine, op)(q)}
-    if op in ("upsert", "compact", "clean", "validate") and hasattr(engine, op):
+    if op in ("upsert", "compact", "validate") and hasattr(engine, op):
         return getattr(engine, op)(q)
     raise Refused(f"{engine.name} does not know the question {op!r}")
 
