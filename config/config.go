@@ -1,0 +1,117 @@
+// Package config is the configuration of couch2hudi: the YAML file as plain
+// data, its defaults, and the checks that tell an operator which field is
+// wrong and why. It opens nothing but the files that secrets are kept in.
+package config
+
+import "time"
+
+// Config is the whole configuration. Default gives one that lacks only the two
+// URLs; Parse reads a file on top of it. Flags are set on the result; then
+// Validate.
+type Config struct {
+	Source  Source  `yaml:"source"`
+	Table   Table   `yaml:"table"`
+	Commit  Commit  `yaml:"commit"`
+	Columns Columns `yaml:"columns"`
+	Log     Log     `yaml:"log"`
+	// Memory is about how many bytes the process should stay under; 0 leaves
+	// it to the runtime.
+	Memory Size `yaml:"memory"`
+}
+
+// Source is where changes come from.
+type Source struct {
+	// URL is couchdb://user:password@host:5984/db, couchdbs:// for TLS, or
+	// http(s)://host/db; it holds a password, hence a Secret.
+	URL Secret `yaml:"url"`
+	// Name is the source's name in the table's checkpoint; the database's
+	// name by default.
+	Name string `yaml:"name"`
+	// Since is where to begin when the table has no checkpoint: "0", "now" or
+	// a sequence.
+	Since string `yaml:"since"`
+	// Heartbeat is the interval at which the server proves that an idle feed
+	// is alive.
+	Heartbeat Duration `yaml:"heartbeat"`
+	// BatchRows is the most rows asked for in one response.
+	BatchRows int `yaml:"batch_rows"`
+	// IncludeDesign also takes design documents.
+	IncludeDesign bool `yaml:"include_design"`
+
+	// reread resolves again what the file has. A func holds it, and a pointer
+	// that one, since fmt finds its way into everything else, secrets and all.
+	reread *func(current Secret) (Secret, error)
+}
+
+// Table is where rows go.
+type Table struct {
+	// URL is file:///path or a bare path.
+	URL string `yaml:"url"`
+	// Name is the table's name; the database's by default.
+	Name      string    `yaml:"name"`
+	Partition Partition `yaml:"partition"`
+	// Deletes is "tombstone" or "hard".
+	Deletes string `yaml:"deletes"`
+}
+
+// Partition says how rows are laid into folders. Without a Field there is one
+// folder for all.
+type Partition struct {
+	// Field is the documents' top-level field.
+	Field string `yaml:"field"`
+	// Format makes a folder's name of a point in time, like yyyyMMdd; empty
+	// takes the field's own text.
+	Format string `yaml:"format"`
+	// Timezone is the IANA name of the zone of Format.
+	Timezone string `yaml:"timezone"`
+	// Name is the partition column's.
+	Name string `yaml:"name"`
+}
+
+// Commit says when a batch is closed: whichever comes first.
+type Commit struct {
+	Interval Duration `yaml:"interval"`
+	MaxRows  int      `yaml:"max_rows"`
+	MaxBytes Size     `yaml:"max_bytes"`
+}
+
+// Columns says which columns the table gets.
+type Columns struct {
+	// KeepDoc keeps the document as received in _doc.
+	KeepDoc bool `yaml:"keep_doc"`
+	// Seq adds the source's sequence of every row, which costs the server
+	// time.
+	Seq bool `yaml:"seq"`
+	// MaxColumns is the most columns made from documents' fields.
+	MaxColumns int `yaml:"max_columns"`
+}
+
+// Log says how to log.
+type Log struct {
+	// Format is "text" or "json"; empty is text on a terminal, else json.
+	Format string `yaml:"format"`
+	// Level is debug, info, warn or error.
+	Level string `yaml:"level"`
+}
+
+// What a document's deletion does to the table.
+const (
+	DeletesTombstone = "tombstone"
+	DeletesHard      = "hard"
+)
+
+// Default is the configuration before anybody said anything.
+func Default() Config {
+	const (
+		heartbeat = 10 * time.Second
+		interval  = 60 * time.Second
+		mebibyte  = 1 << 20
+	)
+	return Config{
+		Source:  Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000},
+		Table:   Table{Partition: Partition{Timezone: "UTC", Name: "pt"}, Deletes: DeletesTombstone},
+		Commit:  Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
+		Columns: Columns{KeepDoc: true, MaxColumns: 500},
+		Log:     Log{Level: "info"},
+	}
+}

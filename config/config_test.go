@@ -1,0 +1,186 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/couch2hudi/couch2hudi/config"
+)
+
+// fine is a config that is valid.
+func fine() config.Config {
+	c := config.Default()
+	c.Source.URL, c.Table.URL = "couchdb://u:p@h/db", "/data/t"
+	return c
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []struct {
+		field string
+		spoil func(*config.Config)
+	}{
+		{"source.url", func(c *config.Config) { c.Source.URL = "" }},
+		{"source.url", func(c *config.Config) { c.Source.URL = "ftp://h/d" }},
+		{"source.since", func(c *config.Config) { c.Source.Since = " " }},
+		{"source.heartbeat", func(c *config.Config) { c.Source.Heartbeat = 0 }},
+		{"source.heartbeat", func(c *config.Config) { c.Source.Heartbeat = config.Duration(time.Hour) }},
+		{"source.batch_rows", func(c *config.Config) { c.Source.BatchRows = 0 }},
+		{"table.url", func(c *config.Config) { c.Table.URL = "" }},
+		{"table.url", func(c *config.Config) { c.Table.URL = "s3://b/p" }},
+		{"table.name", func(c *config.Config) { c.Table.Name = "a b" }},
+		{"table.deletes", func(c *config.Config) { c.Table.Deletes = "" }},
+		{"table.deletes", func(c *config.Config) { c.Table.Deletes = "soft" }},
+		{"table.partition.format", func(c *config.Config) { c.Table.Partition.Format = "yyyy" }},
+		{"table.partition.name", func(c *config.Config) { c.Table.Partition.Name = "" }},
+		{"table.partition.name", func(c *config.Config) { c.Table.Partition.Name = "_pt" }},
+		{"table.partition.timezone", func(c *config.Config) { c.Table.Partition.Timezone = "Mars" }},
+		{"table.partition.timezone", func(c *config.Config) { c.Table.Partition.Timezone = "Local" }},
+		{"commit.interval", func(c *config.Config) { c.Commit.Interval = config.Duration(time.Millisecond) }},
+		{"commit.max_rows", func(c *config.Config) { c.Commit.MaxRows = -1 }},
+		{"commit.max_bytes", func(c *config.Config) { c.Commit.MaxBytes = 1 }},
+		{"columns.max_columns", func(c *config.Config) { c.Columns.MaxColumns = 0 }},
+		{"log.format", func(c *config.Config) { c.Log.Format = "xml" }},
+		{"log.level", func(c *config.Config) { c.Log.Level = "" }},
+		{"memory", func(c *config.Config) { c.Memory = 5 }},
+	} {
+		bad := fine()
+		c.spoil(&bad)
+		err := bad.Validate()
+		var fe *config.FieldError
+		if !errors.As(err, &fe) || fe.Field != c.field || !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%s: %v", c.field, err)
+			continue
+		}
+		if !errors.Is(err, config.ErrValue) && !errors.Is(err, config.ErrRequired) {
+			t.Errorf("%s: no cause: %v", c.field, err)
+		}
+		if !strings.HasPrefix(err.Error(), c.field+": ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", c.field, err)
+		}
+	}
+	c := fine()
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValidateSaysAll(t *testing.T) {
+	var c config.Config
+	err := c.Validate()
+	for _, field := range []string{"source.url", "source.since", "source.heartbeat", "table.url", "table.deletes", "table.partition.name",
+		"commit.interval", "columns.max_columns", "log.level"} {
+		if !strings.Contains(err.Error(), field+": ") {
+			t.Errorf("%s is missing in %v", field, err)
+		}
+	}
+}
+
+func TestSecretIsNeverPrinted(t *testing.T) {
+	const secret = config.Secret("hunter2")
+	c, err := config.Parse([]byte("source:\n  url: couchdb://u:hunter2@h/db\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	for _, h := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {
+		slog.New(h).Info("config", "url", secret, "config", c)
+	}
+	j, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := yaml.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := []string{log.String(), string(j), string(y)}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		texts = append(texts, fmt.Sprintf(format, secret), fmt.Sprintf(format, c), fmt.Sprintf(format, &c))
+	}
+	for _, text := range texts {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "68756e746572") {
+			t.Errorf("it tells: %s", text)
+		}
+	}
+	if fmt.Sprint(secret) != "****" || fmt.Sprint(config.Secret("")) != "" || secret.Reveal() != "hunter2" {
+		t.Error(fmt.Sprint(secret))
+	}
+}
+
+func TestSize(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		size config.Size
+	}{
+		{"0", 0}, {"4096", 4096}, {"512B", 512}, {"128MiB", 128 << 20}, {"128 mib", 128 << 20}, {"64kB", 64_000}, {"1.5GB", 1_500_000_000}, {"2TiB", 2 << 40},
+	} {
+		got, err := config.ParseSize(c.text)
+		if err != nil || got != c.size {
+			t.Errorf("%s: %d, %v", c.text, got, err)
+		}
+		if back, err := config.ParseSize(got.String()); err != nil || back != got {
+			t.Errorf("%s: %s comes back as %d, %v", c.text, got, back, err)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "1PiB", "0x10", "1e3", "Inf", "NaN", "1_000", "9999999999TiB", "12 apples"} {
+		if got, err := config.ParseSize(text); !errors.Is(err, config.ErrValue) {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	var s config.Size
+	if err := s.Set("1KiB"); err != nil || s != 1024 || s.Type() != "size" {
+		t.Error(s, err)
+	}
+}
+
+func TestParseSourceURL(t *testing.T) {
+	for _, c := range []struct {
+		text config.Secret
+		want config.SourceURL
+	}{
+		{"couchdb://u:p%40ss@h:5984/db", config.SourceURL{Server: "http://h:5984", Database: "db", User: "u", Password: "p@ss"}},
+		{"couchdb://h/db", config.SourceURL{Server: "http://h:5984", Database: "db"}},
+		{"couchdbs://h/db/", config.SourceURL{Server: "https://h:6984", Database: "db"}},
+		{"couchdbs://h:443/db", config.SourceURL{Server: "https://h:443", Database: "db"}},
+		{"couchdb://[::1]/db", config.SourceURL{Server: "http://[::1]:5984", Database: "db"}},
+		{"https://h/couch/a%2Fb", config.SourceURL{Server: "https://h/couch", Database: "a/b"}},
+		{"http://u@127.0.0.1:1/d-_$()+", config.SourceURL{Server: "http://127.0.0.1:1", Database: "d-_$()+", User: "u"}},
+	} {
+		c.want.Kind = "couchdb"
+		got, err := config.ParseSourceURL(c.text)
+		if err != nil || got != c.want || got.Password.Reveal() != c.want.Password.Reveal() {
+			t.Errorf("%s: %+v, %v", c.text.Reveal(), got, err)
+		}
+	}
+	for _, text := range []config.Secret{"h/db", "couchdb://h", "couchdb://h/", "couchdb:///db", "kafka://h/t", "couchdb://h/db?x=hunter2", "couchdb://h/db#hunter2",
+		"couchdb://u:hunter2#@h/db", "couchdb://u:hun%ter2@h/db", "couchdb://u:hunter2/x@h/db", "couchdb://u:hunter2@h:port/db", "\x00hunter2"} {
+		got, err := config.ParseSourceURL(text)
+		if !errors.Is(err, config.ErrValue) || !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%s: %+v, %v", text.Reveal(), got, err)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("it tells: %v", err)
+		}
+	}
+}
+
+func TestParseTableURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"/data/t": "/data/t", "t": "t", "./a/../b/": "b", "file:///data/t": "/data/t", "file://localhost/t/": "/t", "file:///a%20b": "/a b", "C:t": "C:t",
+	} {
+		if got, err := config.ParseTableURL(text); err != nil || got != want {
+			t.Errorf("%s: %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "s3://bucket/t", "file://host/t", "file:///", "file://", "file:///t?x=1", "file:///t#x", "file:///%zz"} {
+		if got, err := config.ParseTableURL(text); !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%s: %s, %v", text, got, err)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/config"
+)
+
+const full = `# everything that there is
+source:
+  url: couchdb://user:${TEST_PASSWORD}@db.example:5984/shop
+  name: orders
+  since: 0
+  heartbeat: 5s
+  batch_rows: 500
+  include_design: true
+table:
+  url: file:///data/${TEST_NAME}
+  name: orders
+  partition:
+    field: createdAt
+    format: yyyyMMdd
+    timezone: Europe/Paris
+    name: day
+  deletes: hard
+commit:
+  interval: 1m30s
+  max_rows: 5
+  max_bytes: 64MiB
+columns:
+  keep_doc: false
+  seq: true
+  max_columns: 20
+log:
+  format: json
+  level: debug
+memory: 1.5GiB
+`
+
+func TestParse(t *testing.T) {
+	t.Setenv("TEST_PASSWORD", "p@ss/w:rd%")
+	t.Setenv("TEST_NAME", "a")
+	c, err := config.Parse([]byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Source.URL.Reveal(); got != "couchdb://user:p%40ss%2Fw%3Ard%25@db.example:5984/shop" {
+		t.Error(got)
+	}
+	want := config.Default()
+	want.Source = c.Source // holds what Reread needs
+	want.Table = config.Table{URL: "file:///data/a", Name: "orders", Deletes: "hard",
+		Partition: config.Partition{Field: "createdAt", Format: "yyyyMMdd", Timezone: "Europe/Paris", Name: "day"}}
+	want.Commit = config.Commit{Interval: config.Duration(90 * time.Second), MaxRows: 5, MaxBytes: 64 << 20}
+	want.Columns = config.Columns{Seq: true, MaxColumns: 20}
+	want.Log = config.Log{Format: "json", Level: "debug"}
+	want.Memory = 3 << 29
+	if c != want {
+		t.Errorf("got\n%+v\nwant\n%+v", c, want)
+	}
+	s := c.Source
+	if s.Name != "orders" || s.Since != "0" || s.Heartbeat != config.Duration(5*time.Second) || s.BatchRows != 500 || !s.IncludeDesign {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "source:\n  url: http://h/db\n", "---\n", "commit:\ntable:\n  name:\nlog:\n  level:\n",
+		"commit:\n  interval:\n  max_rows:\n  max_bytes:\nmemory:\n"} {
+		c, err := config.Parse([]byte(text))
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		d := config.Default()
+		if c.Table != d.Table || c.Commit != d.Commit || c.Columns != d.Columns || c.Log != d.Log || c.Source.Heartbeat != d.Source.Heartbeat || c.Source.Since != "0" {
+			t.Errorf("%q: %+v", text, c)
+		}
+	}
+	d := config.Default()
+	d.Source.URL, d.Table.URL = "couchdb://h/db", "t"
+	if err := d.Validate(); err != nil {
+		t.Error(err)
+	}
+	if d.Commit.Interval.String() != "1m0s" || d.Commit.MaxBytes.String() != "128MiB" || d.Commit.MaxRows != 100_000 || d.Table.Deletes != "tombstone" ||
+		d.Table.Partition.Name != "pt" || d.Source.BatchRows != 10_000 || d.Source.Heartbeat.String() != "10s" || !d.Columns.KeepDoc || d.Columns.MaxColumns != 500 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Every fault of the file comes with its key's path and line, and without the
+// text around it.
+func TestParseErrors(t *testing.T) {
+	const secret = "hunter2"
+	for _, c := range []struct {
+		text, field string
+		line        int
+		cause       error
+	}{
+		{"sauce:\n  url: x\n", "sauce", 1, config.ErrUnknownKey},
+		{"source:\n  url: couchdb://u:hunter2@h/d\n  batch_row: 5\n", "source.batch_row", 3, config.ErrUnknownKey},
+		{"table:\n  partition:\n    moves: move\nsource:\n  url: hunter2\n", "table.partition.moves", 3, config.ErrUnknownKey},
+		{"commit:\n  interval: 60\n", "commit.interval", 2, config.ErrValue},
+		{"commit:\n  interval: 0\n", "commit.interval", 2, config.ErrValue},
+		{"commit:\n  interval: hunter2\n", "commit.interval", 2, config.ErrValue},
+		{"commit:\n  max_bytes: many\n", "commit.max_bytes", 2, config.ErrValue},
+		{"commit:\n  max_rows: few\n", "commit.max_rows", 2, config.ErrValue},
+		{"commit:\n  max_rows: [1]\n", "commit.max_rows", 2, config.ErrValue},
+		{"columns:\n  keep_doc: perhaps\n", "columns.keep_doc", 2, config.ErrValue},
+		{"columns: 5\n", "columns", 1, config.ErrValue},
+		{"source:\n  url: hunter2\n  url: y\n", "", 3, config.ErrSyntax},
+		{"source:\n  url: hunter2\n a: b\n", "", 3, config.ErrSyntax},
+		{"source: {url: hunter2\n", "", 1, config.ErrSyntax},
+		{"sauce:\n", "sauce", 1, config.ErrUnknownKey},
+		{"log:\n  level: info\n---\nlog:\n  level: info\n", "", 4, config.ErrSyntax},
+		{"- a\n", "", 1, config.ErrValue},
+	} {
+		_, err := config.Parse([]byte(c.text))
+		var fe *config.FieldError
+		if !errors.As(err, &fe) {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		if !errors.Is(err, c.cause) || !errors.Is(err, config.ErrConfig) || (c.field != "" && fe.Field != c.field) || fe.Line != c.line {
+			t.Errorf("%q: field %q line %d: %v", c.text, fe.Field, fe.Line, err)
+		}
+		if strings.Contains(err.Error(), secret) && !strings.Contains(c.text, "interval") {
+			t.Errorf("%q: the error tells the secret: %v", c.text, err)
+		}
+	}
+}
+
+func TestReferences(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	password, url := file("password", "s3/cr@t\n"), file("url", "couchdb://u:p@h/db\r\n")
+	t.Setenv("TEST_USER", "ann@example")
+	t.Setenv("TEST_HOST", "h:5984")
+	t.Setenv("TEST_DOLLAR", "${TEST_USER}")
+	for _, c := range []struct{ text, want string }{
+		{"couchdb://${TEST_USER}:${file:" + password + "}@${TEST_HOST}/db", "couchdb://ann%40example:s3%2Fcr%40t@h:5984/db"},
+		{"couchdb://u:${TEST_DOLLAR}@h/db", "couchdb://u:%24%7BTEST_USER%7D@h/db"},
+		{"couchdb://h/${TEST_USER}", "couchdb://h/ann@example"},
+		{"file:" + url, "couchdb://u:p@h/db"},
+		{"${file:" + url + "}", "couchdb://u:p@h/db"},
+	} {
+		got, err := config.Parse([]byte("source:\n  url: " + c.text + "\n"))
+		if err != nil || got.Source.URL.Reveal() != c.want {
+			t.Errorf("%s: %s, %v", c.text, got.Source.URL.Reveal(), err)
+		}
+	}
+	empty := file("empty", "\n")
+	for _, text := range []string{"${TEST_NOT_SET_ANYWHERE}", "${file:" + dir + "/none}", "file:" + dir + "/none", "file:" + empty, "a${TEST_USER"} {
+		for _, section := range []string{"source", "table"} {
+			_, err := config.Parse([]byte(section + ":\n  url: \"" + text + "\"\n"))
+			if section == "table" && strings.HasPrefix(text, "file:") {
+				continue // a URL
+			}
+			var fe *config.FieldError
+			if !errors.Is(err, config.ErrReference) || !errors.As(err, &fe) || fe.Field != section+".url" {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+}
+
+func TestReread(t *testing.T) {
+	t.Setenv("TEST_PASSWORD", "old")
+	c, err := config.Parse([]byte("source:\n  url: couchdb://u:${TEST_PASSWORD}@h/db\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TEST_PASSWORD", "new")
+	if got, err := c.Source.Reread(); err != nil || got.Reveal() != "couchdb://u:new@h/db" {
+		t.Error(got.Reveal(), err)
+	}
+	if err := os.Unsetenv("TEST_PASSWORD"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Source.Reread(); !errors.Is(err, config.ErrReference) {
+		t.Error(err)
+	}
+	c.Source.URL = "couchdb://h/other" // by a flag
+	if got, err := c.Source.Reread(); err != nil || got != c.Source.URL {
+		t.Error(got.Reveal(), err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte("commit: {interval: 1s, max_rows: 0x10}\n"))
+	f.Add([]byte("a: &a [*a]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if strings.Contains(string(data), "file:") {
+			return // no reading of the machine's files
+		}
+		c, err := config.Parse(data)
+		if err != nil {
+			if !errors.Is(err, config.ErrConfig) {
+				t.Errorf("%q: %v", data, err)
+			}
+			return
+		}
+		_ = c.Validate()
+	})
+}

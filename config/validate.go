@@ -1,0 +1,104 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Validate checks every field and returns all that is wrong, each as a
+// *FieldError. It reads nothing but time zones.
+func (c *Config) Validate() error {
+	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.memory())
+}
+
+func (s *Source) validate() error {
+	var errs []error
+	if s.URL == "" {
+		errs = append(errs, &FieldError{Field: fieldSource, Err: ErrRequired})
+	} else if _, err := ParseSourceURL(s.URL); err != nil {
+		errs = append(errs, err)
+	}
+	if strings.TrimSpace(s.Since) == "" {
+		errs = append(errs, wrong("source.since", "empty; write 0, now or a sequence"))
+	}
+	const least, most = 100 * time.Millisecond, 5 * time.Minute
+	errs = append(errs, between("source.heartbeat", s.Heartbeat, Duration(least), Duration(most)),
+		between("source.batch_rows", s.BatchRows, 1, 1_000_000))
+	return errors.Join(errs...)
+}
+
+func (t *Table) validate() error {
+	_, err := ParseTableURL(t.URL)
+	errs := []error{err, oneOf("table.deletes", t.Deletes, DeletesTombstone, DeletesHard)}
+	if t.Name != "" && !nameText(t.Name, "-.") {
+		errs = append(errs, wrong("table.name", "%q: letters, digits, underscores, dots and hyphens", t.Name))
+	}
+	return errors.Join(append(errs, t.Partition.validate())...)
+}
+
+func (p *Partition) validate() error {
+	var errs []error
+	if p.Format != "" && p.Field == "" {
+		errs = append(errs, wrong("table.partition.format", "there is no table.partition.field to format"))
+	}
+	if !nameText(p.Name, "") || !letter(p.Name[0]) {
+		errs = append(errs, wrong("table.partition.name", "%q: letters, digits and underscores, beginning with a letter", p.Name))
+	}
+	if _, err := time.LoadLocation(p.Timezone); err != nil || p.Timezone == "Local" || p.Timezone == "" {
+		errs = append(errs, wrong("table.partition.timezone", "%q is not known; write a name such as UTC or Europe/Paris", p.Timezone))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Commit) validate() error {
+	const shortest, longest = 100 * time.Millisecond, 24 * time.Hour
+	return errors.Join(between("commit.interval", c.Interval, Duration(shortest), Duration(longest)),
+		between("commit.max_rows", c.MaxRows, 1, 10_000_000),
+		between("commit.max_bytes", c.MaxBytes, 1<<16, 1<<36))
+}
+
+func (c *Columns) validate() error {
+	return between("columns.max_columns", c.MaxColumns, 1, 10_000)
+}
+
+func (l *Log) validate() error {
+	return errors.Join(oneOf("log.format", l.Format, "", "text", "json"), oneOf("log.level", l.Level, "debug", "info", "warn", "error"))
+}
+
+func (c *Config) memory() error {
+	const least = 64 << 20
+	if c.Memory != 0 && c.Memory < least {
+		return wrong("memory", "%s is less than %s; leave it out for no limit", c.Memory, Size(least))
+	}
+	return nil
+}
+
+func oneOf(field, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	words := strings.TrimPrefix(strings.Join(allowed, ", "), ", ")
+	return wrong(field, "%q is none of %s", value, words)
+}
+
+func between[T int | Duration | Size](field string, value, least, most T) error {
+	if value >= least && value <= most {
+		return nil
+	}
+	return wrong(field, "%v is not between %v and %v", value, least, most)
+}
+
+// nameText says whether s is made of letters, digits, underscores and some
+// more characters.
+func nameText(s, more string) bool {
+	for i := range len(s) {
+		if c := s[i]; !letter(c) && (c < '0' || c > '9') && c != '_' && strings.IndexByte(more, c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func letter(c byte) bool { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') }
