@@ -84,7 +84,7 @@ func (c *copier) record(s *step, b []byte, depth int) (rest []byte, err error) {
 
 func (c *copier) items(s *step, b []byte, depth int) ([]byte, error) {
 	for {
-		count, rest, err := blockHead(s.writer, b)
+		count, rest, err := ReadBlock(s.writer, b)
 		if err != nil {
 			return nil, err
 		}

@@ -132,7 +132,7 @@ func fileMeta(b []byte) (map[string]string, []byte, error) {
 	t := &Type{Kind: Map, Item: &Type{Kind: Bytes}}
 	meta := map[string]string{}
 	for {
-		count, rest, err := blockHead(t, b)
+		count, rest, err := ReadBlock(t, b)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -85,7 +85,7 @@ func (w *jsonWriter) array(t *Type, b []byte, depth int) ([]byte, error) {
 func (w *jsonWriter) object(t *Type, b []byte, depth int) ([]byte, error) {
 	n := 0
 	for {
-		count, rest, err := blockHead(t, b)
+		count, rest, err := ReadBlock(t, b)
 		if err != nil {
 			return nil, err
 		}

@@ -105,8 +105,9 @@ func ReadText(b []byte) (text, rest []byte, err error) {
 	return b[size:end:end], b[end:], nil
 }
 
-// blockHead takes the head of a block of items off b: their number, 0 at the end.
-func blockHead(t *Type, b []byte) (int64, []byte, error) {
+// ReadBlock takes the head of a block of an array's or a map's items off b: their
+// number, 0 at the end.
+func ReadBlock(t *Type, b []byte) (int64, []byte, error) {
 	count, n := ReadLong(b)
 	if n == 0 {
 		return 0, nil, fmt.Errorf("%w: count of items", ErrData)
@@ -149,7 +150,7 @@ func mayBeEmpty(t *Type, depth int) bool {
 // skipping its key.
 func items(t *Type, b []byte, item func([]byte) ([]byte, error)) ([]byte, error) {
 	for {
-		count, rest, err := blockHead(t, b)
+		count, rest, err := ReadBlock(t, b)
 		if err != nil {
 			return nil, err
 		}
