@@ -122,7 +122,7 @@ func logContent(t *testing.T, at hudi.Time) string {
 	t.Helper()
 	s := must[*hudi.Schema](t)(hudi.ParseSchema(someSchema))
 	var b strings.Builder
-	w := must[*logfile.Writer](t)(logfile.NewWriter(&b, s, logfile.WriterOptions{Stamp: hudi.Stamp{Instant: at}}))
+	w := must[*logfile.Writer](t)(logfile.NewWriter(&b, s, logfile.WriterOptions{Stamp: hudi.Stamp{Instant: at}, File: groupID(1)}))
 	if err := w.Append(&hudi.Record{Key: hudi.Key{Record: "a"}, Row: hudi.Row{hudi.String("a")}}); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,15 @@ func (t *Table) recoverInstants(ctx context.Context, instants []timeline.Instant
 	if len(dead) == 0 && len(begun) == 0 {
 		return nil, nil
 	}
-	found, err := t.filesOf(ctx, instants, dead)
+	// Plans of Hudi may name a file group where they mean those of its log
+	// files that the target wrote.
+	search := slices.Clone(dead)
+	for _, r := range begun {
+		if _, ok := find(dead, r.target.Time); !ok {
+			search = append(search, r.target)
+		}
+	}
+	found, err := t.filesOf(ctx, instants, search)
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +175,9 @@ func (t *Table) readRollback(ctx context.Context, i timeline.Instant, instants [
 	for _, f := range p.Files {
 		_, base := split(f.Path)
 		file := found{partition: f.Partition, name: base}
+		if !isData(base) {
+			continue // Hudi 0.15 puts the table's own path where a log file's belongs
+		}
 		if f.Log {
 			// The plan wants blocks undone. Where the target alone wrote the
 			// file, it goes.
