@@ -86,7 +86,7 @@ func (l *listing) read(args map[string][]byte) error {
 		l.end = l.start
 	}
 	if v, ok := args["keys"]; ok {
-		clean, _, err := normalizeJSON(nil, v)
+		clean, _, err := normalizeJSON(v)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (l *listing) bound(v []byte, to **string) error {
 	if len(v) == 0 {
 		return nil
 	}
-	clean, _, err := normalizeJSON(nil, v)
+	clean, _, err := normalizeJSON(v)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func parseAttachments(val []byte) ([]attachment, error) {
 	if val[0] != '{' {
 		return nil, badMember("_attachments")
 	}
-	clean, members, err := normalizeJSON(nil, val)
+	clean, members, err := normalizeJSON(val)
 	if err != nil {
 		return nil, err
 	}

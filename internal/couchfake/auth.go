@@ -184,7 +184,7 @@ func parseSecurity(body []byte) (*security, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, _, err := normalizeJSON(nil, body)
+	raw, _, err := normalizeJSON(body)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ const (
 func logIn(t *testing.T, s *couchfake.Server, body, contentType string) string {
 	t.Helper()
 	res, b := ask(t, "POST", s.URL()+"/_session", body, "Content-Type", contentType)
-	if res.StatusCode != 200 || len(res.Cookies()) != 1 || res.Cookies()[0].Name != "AuthSession" {
+	if res.StatusCode != http.StatusOK || len(res.Cookies()) != 1 || res.Cookies()[0].Name != "AuthSession" {
 		t.Fatalf("log in: %d %s %v", res.StatusCode, b, res.Cookies())
 	}
 	return "AuthSession=" + res.Cookies()[0].Value
@@ -56,7 +56,7 @@ func TestSessions(t *testing.T) {
 	form := logIn(t, s, url.Values{"name": {"reader"}, "password": {"r"}}.Encode(), "application/x-www-form-urlencoded")
 	cookie := logIn(t, s, `{"name":"reader","password":"r"}`, "application/json")
 	for _, c := range []string{form, cookie} {
-		if res, b := ask(t, "GET", feed, "", "Cookie", c); res.StatusCode != 200 {
+		if res, b := ask(t, "GET", feed, "", "Cookie", c); res.StatusCode != http.StatusOK {
 			t.Errorf("with a session: %d %s", res.StatusCode, b)
 		}
 	}
@@ -65,16 +65,16 @@ func TestSessions(t *testing.T) {
 		t.Errorf("who: %s", who)
 	}
 	s.ExpireSessions()
-	if res, b := ask(t, "GET", feed, "", "Cookie", cookie); res.StatusCode != 401 {
+	if res, b := ask(t, "GET", feed, "", "Cookie", cookie); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("with an expired session: %d %s", res.StatusCode, b)
 	}
-	if res, _ := ask(t, "POST", s.URL()+"/_session", `{"name":"reader","password":"x"}`); res.StatusCode != 401 {
+	if res, _ := ask(t, "POST", s.URL()+"/_session", `{"name":"reader","password":"x"}`); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("log in with a wrong password: %d", res.StatusCode)
 	}
-	if res, _ := ask(t, "DELETE", s.URL()+"/_session", ""); res.StatusCode != 200 || res.Cookies()[0].MaxAge >= 0 {
+	if res, _ := ask(t, "DELETE", s.URL()+"/_session", ""); res.StatusCode != http.StatusOK || res.Cookies()[0].MaxAge >= 0 {
 		t.Errorf("log out: %d %v", res.StatusCode, res.Cookies())
 	}
-	if res, _ := ask(t, "PUT", s.URL()+"/_session", ""); res.StatusCode != 405 {
+	if res, _ := ask(t, "PUT", s.URL()+"/_session", ""); res.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("PUT /_session: %d", res.StatusCode)
 	}
 }
@@ -86,7 +86,7 @@ func TestSessionsGrowOld(t *testing.T) {
 	create(t, s, "db", 2)
 	cookie := logIn(t, s, `{"name":"admin","password":"secret"}`, "application/json")
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if res, _ := ask(t, "GET", s.URL()+"/db", "", "Cookie", cookie); res.StatusCode == 401 {
+		if res, _ := ask(t, "GET", s.URL()+"/db", "", "Cookie", cookie); res.StatusCode == http.StatusUnauthorized {
 			return
 		}
 		if time.Now().After(end) {
@@ -123,7 +123,7 @@ func TestRevokedAccessLeavesAnOpenFeedAlone(t *testing.T) {
 	s := start(t, testUsers())
 	db := create(t, s, "db", 2)
 	db.SetMembers("reader", "other")
-	req, err := http.NewRequest("GET", s.URL()+"/db/_changes?feed=continuous&heartbeat=1000", nil)
+	req, err := http.NewRequest(http.MethodGet, s.URL()+"/db/_changes?feed=continuous&heartbeat=1000", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +143,11 @@ func TestRevokedAccessLeavesAnOpenFeedAlone(t *testing.T) {
 			t.Fatalf("%v after %q", err, buf)
 		}
 	}
-	if res, _ := ask(t, "GET", s.URL()+"/db", "", "Authorization", asReader); res.StatusCode != 403 {
+	if res, _ := ask(t, "GET", s.URL()+"/db", "", "Authorization", asReader); res.StatusCode != http.StatusForbidden {
 		t.Errorf("a new request: %d", res.StatusCode)
 	}
 	db.Revoke("other")
-	if res, _ := ask(t, "GET", s.URL()+"/db", ""); res.StatusCode != 401 {
+	if res, _ := ask(t, "GET", s.URL()+"/db", ""); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without members the database is open: %d", res.StatusCode)
 	}
 }
@@ -156,10 +156,10 @@ func TestRotatedPassword(t *testing.T) {
 	s := start(t, testUsers())
 	create(t, s, "db", 2).SetMembers("reader")
 	s.SetPassword("reader", "new")
-	if res, _ := ask(t, "GET", s.URL()+"/db", "", "Authorization", asReader); res.StatusCode != 401 {
+	if res, _ := ask(t, "GET", s.URL()+"/db", "", "Authorization", asReader); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the old password: %d", res.StatusCode)
 	}
-	if res, _ := ask(t, "GET", strings.Replace(s.URL(), "http://", "http://reader:new@", 1)+"/db", "", "Authorization", "Basic cmVhZGVyOm5ldw=="); res.StatusCode != 200 {
+	if res, _ := ask(t, "GET", strings.Replace(s.URL(), "http://", "http://reader:new@", 1)+"/db", "", "Authorization", "Basic cmVhZGVyOm5ldw=="); res.StatusCode != http.StatusOK {
 		t.Errorf("the new password: %d", res.StatusCode)
 	}
 }

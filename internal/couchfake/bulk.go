@@ -118,7 +118,7 @@ func (x *exchange) revsDiff() error {
 	if err != nil {
 		return err
 	}
-	clean, members, err := normalizeJSON(nil, body)
+	clean, members, err := normalizeJSON(body)
 	if err != nil {
 		return err
 	}

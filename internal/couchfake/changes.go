@@ -193,7 +193,7 @@ func (x *exchange) filterIDs() ([]string, error) {
 		}
 		raw = f["doc_ids"]
 	}
-	list, _, err := normalizeJSON(nil, raw)
+	list, _, err := normalizeJSON(raw)
 	if err != nil {
 		return nil, badRequest("`doc_ids` filter parameter is not a list of doc ids.")
 	}

@@ -112,7 +112,7 @@ func (d *document) heir(n *node) *node {
 func (x *exchange) openRevs(want string) error {
 	var revs []string
 	if want != "all" {
-		list, _, err := normalizeJSON(nil, []byte(want))
+		list, _, err := normalizeJSON([]byte(want))
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func TestHeadAndETag(t *testing.T) {
 	s, db := filled(t, 0)
 	r := put(t, db, "a", `{"v":1}`)
 	res, b := ask(t, "HEAD", s.URL()+"/db/a", "")
-	if res.StatusCode != 200 || b != "" || res.Header.Get("ETag") != `"`+r.String()+`"` || res.ContentLength == 0 {
+	if res.StatusCode != http.StatusOK || b != "" || res.Header.Get("ETag") != `"`+r.String()+`"` || res.ContentLength == 0 {
 		t.Errorf("HEAD: %d %q %v", res.StatusCode, b, res.Header)
 	}
 	if res, _ := ask(t, "GET", s.URL()+"/db/a", "", "If-None-Match", `"`+r.String()+`"`); res.StatusCode != http.StatusNotModified {
@@ -84,7 +84,7 @@ func TestHeadAndETag(t *testing.T) {
 		t.Errorf("feed with If-None-Match: %d", res.StatusCode)
 	}
 	put(t, db, "b", `{}`)
-	if res, _ := ask(t, "GET", s.URL()+"/db/_changes", "", "If-None-Match", etag); res.StatusCode != 200 {
+	if res, _ := ask(t, "GET", s.URL()+"/db/_changes", "", "If-None-Match", etag); res.StatusCode != http.StatusOK {
 		t.Errorf("a changed feed with an old ETag: %d", res.StatusCode)
 	}
 }
@@ -155,7 +155,7 @@ func TestAllDocs(t *testing.T) {
 func TestAttachments(t *testing.T) {
 	s, db := filled(t, 0)
 	res, b := ask(t, "PUT", s.URL()+"/db/a/new%20name", "x", "Content-Type", "application/octet-stream")
-	if res.StatusCode != 201 || !strings.HasPrefix(b, `{"ok":true,"id":"a","rev":"1-`) || !strings.HasSuffix(res.Header.Get("Location"), "/db/a/new%20name") {
+	if res.StatusCode != http.StatusCreated || !strings.HasPrefix(b, `{"ok":true,"id":"a","rev":"1-`) || !strings.HasSuffix(res.Header.Get("Location"), "/db/a/new%20name") {
 		t.Fatalf("%d %s %v", res.StatusCode, b, res.Header)
 	}
 	d, _ := db.Doc("a")

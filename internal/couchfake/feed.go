@@ -256,8 +256,8 @@ func (f *feed) close() {
 	if f.lost {
 		return
 	}
-	b := append(f.buf[:0], "\n],\n\"last_seq\":"...)
-	f.write(f.appendLast(b, true))
+	f.buf = append(f.buf[:0], "\n],\n\"last_seq\":"...)
+	f.write(f.appendLast(f.buf, true))
 	f.flush()
 }
 
@@ -385,7 +385,7 @@ func (f *feed) wait() bool {
 	for !f.over {
 		select {
 		case <-changed:
-			if _, more, gone = f.watch(); gone {
+			if _, _, gone = f.watch(); gone {
 				return false
 			}
 			f.beat()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -291,7 +292,7 @@ func TestCloseBreaksOpenFeeds(t *testing.T) {
 
 func TestResumeFromEachRowMissesNothing(t *testing.T) {
 	for _, q := range []int{1, 2, 8} {
-		t.Run(fmt.Sprint(q), func(t *testing.T) {
+		t.Run(strconv.Itoa(q), func(t *testing.T) {
 			s := start(t, couchfake.Options{Seed: uint64(q)})
 			db := create(t, s, "db", q)
 			want := map[string]bool{}

@@ -27,11 +27,8 @@ type normalizer struct {
 	top     []member // the members of the outermost object
 }
 
-// normalizeJSON appends the stored form of src to dst. The members of the outermost object, if there is one, come as spans of the result.
-func normalizeJSON(dst, src []byte) ([]byte, []member, error) {
-	n := normalizer{out: dst}
-	return n.normalize(src)
-}
+// normalizeJSON returns the stored form of src. The members of the outermost object, if there is one, come as spans of the result.
+func normalizeJSON(src []byte) ([]byte, []member, error) { return new(normalizer).normalize(src) }
 
 // normalize appends to what the output holds. The members are valid until the next call.
 func (n *normalizer) normalize(src []byte) ([]byte, []member, error) {

@@ -101,7 +101,7 @@ func (p *docParser) revision(val []byte) error {
 
 // revisions reads {"start":3,"ids":["c","b","a"]} as the path 3-c, 2-b, 1-a.
 func (p *docParser) revisions(val []byte) error {
-	_, members, err := normalizeJSON(nil, val)
+	_, members, err := normalizeJSON(val)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func stringList(list []byte) ([]string, error) {
 
 // fields reads a normalised object as its members' raw values by name.
 func fields(src []byte) (map[string][]byte, error) {
-	clean, members, err := normalizeJSON(nil, src)
+	clean, members, err := normalizeJSON(src)
 	if err != nil {
 		return nil, err
 	}

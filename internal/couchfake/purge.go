@@ -17,7 +17,7 @@ func (x *exchange) purge() error {
 	if err != nil {
 		return err
 	}
-	clean, members, err := normalizeJSON(nil, body)
+	clean, members, err := normalizeJSON(body)
 	if err != nil {
 		return err
 	}

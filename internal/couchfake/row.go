@@ -64,7 +64,8 @@ func (d *document) render() *version {
 	v.metaAt = uint32(len(b))
 	b = append(b, w.atts...)
 	w.atts = b[v.metaAt:len(b):len(b)]
-	v.row = append(b, '}', '}')
+	b = append(b, '}', '}')
+	v.row = b
 	return v
 }
 

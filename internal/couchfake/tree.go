@@ -75,7 +75,8 @@ func (d *document) graft(path []Rev, s state) (leaf *node, changed bool) {
 		}
 	}
 	if base != nil && base.parent == nil && at+1 < len(path) {
-		changed = d.extend(base, path[at+1:])
+		d.extend(base, path[at+1:])
+		changed = true
 	}
 	if at == 0 {
 		d.sort()
@@ -106,18 +107,17 @@ func (d *document) adopt(n *node) {
 }
 
 // extend gives a root the ancestors that a longer path knows of.
-func (d *document) extend(root *node, older []Rev) bool {
+func (d *document) extend(root *node, older []Rev) {
 	n := root
-	for i, r := range older {
+	for _, r := range older {
 		if known := d.find(r); known != nil {
 			n.parent = known
 			d.adopt(known)
-			return true
+			return
 		}
-		n.parent = &node{hash: older[i].Hash, gen: int32(older[i].Gen), kids: 1}
+		n.parent = &node{hash: r.Hash, gen: int32(r.Gen), kids: 1}
 		n = n.parent
 	}
-	return true
 }
 
 func (d *document) sort() {
@@ -157,15 +157,6 @@ func (d *document) prune(revs []Rev) []Rev {
 		}
 	}
 	return gone
-}
-
-// path lists the revision and its ancestors, newest first.
-func (n *node) path() []Rev {
-	var p []Rev
-	for ; n != nil; n = n.parent {
-		p = append(p, n.rev())
-	}
-	return p
 }
 
 // inOrder lists the leaves as open_revs and _bulk_get do: by revision, the lowest first.
