@@ -14,6 +14,8 @@ type pages struct {
 	dir    string
 	budget int64
 	list   []page
+	// first is the first page that is in memory; those before it are not.
+	first int
 	// held is the memory that the pages in list take.
 	held int64
 	file *os.File
@@ -53,7 +55,8 @@ func (p *pages) last(n int) *page {
 		const doublings = 8
 		size = min(smallPage<<min(k, doublings), largePage)
 	}
-	size = max(size, n)
+	const shares = 4 // no page takes more of a small budget
+	size = max(n, int(min(int64(size), p.budget/shares)))
 	p.held += int64(size)
 	p.list = append(p.list, page{data: make([]byte, 0, size)})
 	return &p.list[len(p.list)-1]
@@ -78,11 +81,8 @@ func (p *pages) spill() error {
 	if err := p.open(); err != nil {
 		return err
 	}
-	for i := range p.list {
-		q := &p.list[i]
-		if q.data == nil {
-			continue
-		}
+	for ; p.first < len(p.list); p.first++ {
+		q := &p.list[p.first]
 		if _, err := p.file.WriteAt(q.data, p.size); err != nil {
 			return fmt.Errorf("keep log rows on disk: %w", err)
 		}
@@ -127,7 +127,7 @@ func (p *pages) get(at place) ([]byte, error) {
 
 // close gives the memory back and removes the file.
 func (p *pages) close() error {
-	p.list, p.read, p.held = nil, nil, 0
+	p.list, p.first, p.read, p.held = nil, 0, nil, 0
 	if p.file == nil {
 		return nil
 	}
