@@ -187,11 +187,11 @@ func TestPagesSpill(t *testing.T) {
 }
 
 func TestPagesReportFaults(t *testing.T) {
-	p := pages{dir: filepath.Join(t.TempDir(), "missing"), budget: 1}
+	p := pages{dir: filepath.Join(t.TempDir(), "missing")}
 	if _, err := p.add([]byte("x")); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("no folder for temporary files: %v", err)
 	}
-	p = pages{dir: t.TempDir(), budget: 1}
+	p = pages{dir: t.TempDir()}
 	at, err := p.add([]byte("hello"))
 	if err != nil {
 		t.Fatal(err)
