@@ -14,8 +14,9 @@ import (
 
 // tail stands between the Parquet library and the file. It holds the end of the
 // file back, so that the footer can be put right: the library stores the whole
-// least and greatest value of each column, be they megabytes of document, and
-// for columns without bounds an index that says that all values are empty.
+// least and greatest value of each column, be they megabytes of document, for
+// columns without bounds an index that says that all values are empty, and an
+// annotation on plain integers.
 type tail struct {
 	w       io.Writer
 	hold    bool
@@ -36,6 +37,8 @@ func (t *tail) Write(p []byte) (int, error) {
 
 const (
 	parquetMagic = "PAR1"
+	// creator has the form that parquet-mr parses; without it, it distrusts statistics.
+	creator = "couch2hudi version 1.0.0 (build parquet-go)"
 	// longestBound is how long a value may be to stand in a column's statistics.
 	longestBound = 256
 )
@@ -57,6 +60,11 @@ func (t *tail) finish(meta *format.FileMetaData) error {
 		return fmt.Errorf("%w: footer of %d bytes", ErrFormat, old)
 	}
 	fixed := *meta
+	fixed.CreatedBy = creator
+	fixed.Schema = slices.Clone(meta.Schema)
+	for i := range fixed.Schema {
+		plainInteger(&fixed.Schema[i])
+	}
 	fixed.RowGroups = slices.Clone(meta.RowGroups)
 	for i := range fixed.RowGroups {
 		g := &fixed.RowGroups[i]
@@ -77,6 +85,15 @@ func (t *tail) finish(meta *format.FileMetaData) error {
 	}
 	t.held = nil
 	return nil
+}
+
+// plainInteger takes the annotation off integers that are as wide as their
+// storage: Hudi's own writers leave it out, and so no reader trips over it.
+func plainInteger(e *format.SchemaElement) {
+	if _, ok := e.LogicalType.Value.(*format.IntType); ok {
+		e.LogicalType = format.LogicalType{}
+		e.ConvertedType.Valid = false
+	}
 }
 
 func fixColumn(c *format.ColumnChunk) {

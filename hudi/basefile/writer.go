@@ -354,7 +354,7 @@ func (w *Writer) open() error {
 	}
 	var names []string
 	var nodes []parquet.Node
-	options := []parquet.WriterOption{parquet.Compression(codec), parquet.DataPageVersion(1), parquet.CreatedBy(creator, creatorVersion, ""),
+	options := []parquet.WriterOption{parquet.Compression(codec), parquet.DataPageVersion(1),
 		parquet.DictionaryMaxBytes(maxDictionary), parquet.MaxRowsPerRowGroup(math.MaxInt64), parquet.PageBufferSize(pageBytes)}
 	leaf := 0
 	for _, f := range parsed.Type().Fields {
@@ -378,10 +378,8 @@ func (w *Writer) open() error {
 }
 
 const (
-	creator        = "couch2hudi"
-	creatorVersion = "1.0.0"
-	maxDictionary  = 1 << 20
-	pageBytes      = 256 << 10
+	maxDictionary = 1 << 20
+	pageBytes     = 256 << 10
 )
 
 // encoding chooses how the strings of a leaf column are stored, by the first
