@@ -170,7 +170,7 @@ func (x *Txn) conflict(now []timeline.Instant) error {
 	x.table.mu.Lock()
 	defer x.table.mu.Unlock()
 	for _, i := range differences(x.begun, now) {
-		if x.table.own[i.Time] {
+		if x.table.own[i.Time] != nil {
 			continue
 		}
 		was, before := find(x.begun, i.Time)

@@ -123,7 +123,7 @@ func (t *Table) onlyOwn(was, is []timeline.Instant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, i := range differences(was, is) {
-		if !t.own[i.Time] {
+		if t.own[i.Time] == nil {
 			return false
 		}
 	}
@@ -157,7 +157,8 @@ func differences(a, b []timeline.Instant) []timeline.Instant {
 // keepSlices takes over the slices of partitions that no change touches, if
 // nothing else that slices depend on has changed.
 func (v *View) keepSlices(was *View, changed []change) {
-	for _, i := range differences(was.instants, v.instants) {
+	diff := differences(was.instants, v.instants)
+	for _, i := range diff {
 		// A delta commit of ours touches the partitions of its files only.
 		if i.Writes() && i.Action != commitmeta.ActionDeltaCommit {
 			return
@@ -172,17 +173,27 @@ func (v *View) keepSlices(was *View, changed []change) {
 	for _, c := range changed {
 		delete(v.slices, c.partition)
 	}
+	// An earlier view may have taken the files in, and left them out of its
+	// slices, while their instant was pending.
+	v.table.mu.Lock()
+	defer v.table.mu.Unlock()
+	for _, i := range diff {
+		for p := range v.table.own[i.Time] {
+			delete(v.slices, p)
+		}
+	}
 }
 
-// forget drops what is remembered of instants that left the timeline; t.mu is
-// held.
+// forget drops what is remembered of instants older than the timeline, and
+// plans that are done; t.mu is held.
 func (t *Table) forget(instants []timeline.Instant) {
 	on := make(map[hudi.Time]bool, len(instants))
 	for _, i := range instants {
 		on[i.Time] = true
 	}
 	for i := range t.own {
-		if _, open := t.open[i]; !open && !on[i] {
+		// Not what is merely missing: the listing may be older than it.
+		if _, open := t.open[i]; !open && len(instants) > 0 && i.Before(instants[0].Time) {
 			delete(t.own, i)
 		}
 	}

@@ -45,7 +45,8 @@ func (t *Table) beginRollback(ctx context.Context, target timeline.Instant, file
 		return nil, err
 	}
 	t.mu.Lock()
-	t.own[r.at], t.own[target.Time] = true, true
+	t.own.add(r.at)
+	t.own.add(target.Time)
 	t.mu.Unlock()
 	return r, t.putRollback(ctx, r, timeline.Requested, data)
 }
@@ -55,7 +56,8 @@ func (t *Table) beginRollback(ctx context.Context, target timeline.Instant, file
 func (t *Table) finish(ctx context.Context, r *rollback) error {
 	start := t.now()
 	t.mu.Lock()
-	t.own[r.at], t.own[r.target.Time] = true, true
+	t.own.add(r.at)
+	t.own.add(r.target.Time)
 	t.mu.Unlock()
 	if err := t.putRollback(ctx, r, timeline.Inflight, nil); err != nil {
 		return err
@@ -65,7 +67,7 @@ func (t *Table) finish(ctx context.Context, r *rollback) error {
 		if err := t.bucket.DeleteIfExists(ctx, f.object()); err != nil {
 			return err
 		}
-		t.tell(change{partition: f.partition, file: hudi.File{Name: f.name}, removed: true})
+		t.tell(r.target.Time, change{partition: f.partition, file: hudi.File{Name: f.name}, removed: true})
 		deleted[f.partition] = append(deleted[f.partition], t.located(f.object()))
 	}
 	if err := t.removeAside(ctx, func(at hudi.Time) bool { return at == r.target.Time }); err != nil {

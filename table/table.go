@@ -71,10 +71,19 @@ type Table struct {
 	leased  bool
 	last    hudi.Time            // the latest instant time handed out
 	open    map[hudi.Time]*Txn   // transactions begun and not finished
-	own     map[hudi.Time]bool   // instants that this Table put on the timeline
+	own     ownInstants          // instants that this Table put on the timeline
 	changed []change             // files added or removed since the last view
 	folders map[string]bool      // partitions known to have a metafile
 	plans   map[hudi.Time]*plans // pending plans, which never change
+}
+
+// ownInstants are instants with the partitions that each touched.
+type ownInstants map[hudi.Time]map[string]bool
+
+func (o ownInstants) add(at hudi.Time) {
+	if o[at] == nil {
+		o[at] = map[string]bool{}
+	}
 }
 
 // change is a file that this Table added to or removed from a partition.
@@ -145,7 +154,7 @@ func Open(ctx context.Context, b *storage.Bucket, o Options) (*Table, error) {
 
 func newTable(b *storage.Bucket, p hudi.Properties, o Options) *Table {
 	return &Table{bucket: b, properties: p, options: o, bodies: newBodyCache(bodyCacheBytes),
-		open: map[hudi.Time]*Txn{}, own: map[hudi.Time]bool{}, folders: map[string]bool{}, plans: map[hudi.Time]*plans{}}
+		open: map[hudi.Time]*Txn{}, own: ownInstants{}, folders: map[string]bool{}, plans: map[hudi.Time]*plans{}}
 }
 
 // Properties are the table's properties as they were when it was opened.

@@ -81,7 +81,8 @@ func (t *Table) begin(ctx context.Context, v *View) (*Txn, error) {
 	}
 	x := &Txn{table: t, instant: instant, view: v, begun: v.instants, files: map[string]*upload{}}
 	t.mu.Lock()
-	t.own[instant], t.open[instant] = true, x
+	t.own.add(instant)
+	t.open[instant] = x
 	t.mu.Unlock()
 	for _, s := range []timeline.State{timeline.Requested, timeline.Inflight} {
 		name, err := instantName(x.at(s))
@@ -263,7 +264,7 @@ func (u *upload) Commit() (storage.Object, error) {
 	u.txn.mu.Lock()
 	u.done, u.bytes = true, o.Size
 	u.txn.mu.Unlock()
-	u.txn.table.tell(change{partition: u.partition, file: hudi.File{Name: u.name, Size: o.Size}})
+	u.txn.table.tell(u.txn.instant, change{partition: u.partition, file: hudi.File{Name: u.name, Size: o.Size}})
 	return o, nil
 }
 
@@ -282,11 +283,13 @@ func (u *upload) drop() {
 	}
 }
 
-// tell records files for the next view.
-func (t *Table) tell(c ...change) {
+// tell records a file of an own instant for the next view.
+func (t *Table) tell(at hudi.Time, c change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.changed = append(t.changed, c...)
+	t.changed = append(t.changed, c)
+	t.own.add(at)
+	t.own[at][c.partition] = true
 }
 
 // paths are the transaction's files, sorted by name.
