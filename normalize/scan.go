@@ -79,26 +79,15 @@ func stop(w uint64) uint64 {
 // closing one, or -1.
 func (s *scanner) skipString(i int) (end int, escaped bool) {
 	d := s.data
+	high := uint64(0)
 	for {
-		for i+8 <= len(d) {
-			w := binary.LittleEndian.Uint64(d[i:])
-			s.high |= w
-			if m := stop(w); m != 0 {
-				i += bits.TrailingZeros64(m) >> 3
-				goto found
-			}
-			i += 8
-		}
-		for i < len(d) && d[i] != '"' && d[i] != '\\' && d[i] >= ' ' {
-			s.high |= uint64(d[i])
-			i++
-		}
+		i, high = plainText(d, i, high)
 		if i >= len(d) {
 			return -1, escaped
 		}
-	found:
 		switch d[i] {
 		case '"':
+			s.high |= high
 			return i + 1, escaped
 		case '\\':
 			escaped = true
@@ -109,6 +98,24 @@ func (s *scanner) skipString(i int) (end int, escaped bool) {
 			return -1, escaped
 		}
 	}
+}
+
+// plainText returns the place of the first byte from i on that ends a run of
+// plain string text, and high with the bytes before it.
+func plainText(d []byte, i int, high uint64) (int, uint64) {
+	for i+8 <= len(d) {
+		w := binary.LittleEndian.Uint64(d[i:])
+		high |= w
+		if m := stop(w); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3, high
+		}
+		i += 8
+	}
+	for i < len(d) && d[i] != '"' && d[i] != '\\' && d[i] >= ' ' {
+		high |= uint64(d[i])
+		i++
+	}
+	return i, high
 }
 
 // skipEscape takes the place after a backslash. A surrogate without its other
@@ -131,7 +138,14 @@ func (s *scanner) skipEscape(i int) int {
 	return i - 1 + n
 }
 
-// skipSpace returns the place of the next byte that is not white space.
+// space returns the place of the next byte from i on that is not white space.
+func (s *scanner) space(i int) int {
+	if i < len(s.data) && s.data[i] > ' ' {
+		return i // nearly always
+	}
+	return s.skipSpace(i)
+}
+
 func (s *scanner) skipSpace(i int) int {
 	for i < len(s.data) {
 		switch s.data[i] {
@@ -152,10 +166,11 @@ func (s *scanner) at(i int) byte {
 	return 0
 }
 
-// value reads the value that begins at i; an end of -1 means that there is none.
-func (s *scanner) value(i int) token {
-	t := token{start: i, end: -1}
-	switch c := s.at(i); c {
+// value reads the value that begins at i into t; an end of -1 means that there
+// is none.
+func (s *scanner) value(i int, t *token) {
+	t.start = i
+	switch s.at(i) {
 	case '"':
 		end, escaped := s.skipString(i + 1)
 		t.end, t.kind = end, tokenString
@@ -171,9 +186,8 @@ func (s *scanner) value(i int) token {
 	case 'n':
 		t.end, t.kind = s.literal(i, "null"), tokenNull
 	default:
-		s.number(&t)
+		s.number(t)
 	}
-	return t
 }
 
 func (s *scanner) literal(i int, word string) int {
@@ -186,6 +200,7 @@ func (s *scanner) literal(i int, word string) int {
 // number reads a number at t.start into t.
 func (s *scanner) number(t *token) {
 	i := t.start
+	t.end = -1
 	negative := s.at(i) == '-'
 	if negative {
 		i++
@@ -251,27 +266,32 @@ func (s *scanner) skipDigits(i int) int {
 // the closing one, or -1. The brackets that are open stand on a stack.
 func (s *scanner) skipComposite(i int) int {
 	s.stack = s.stack[:0]
+	var t token
 	for {
 		// Here a value begins at i.
 		switch c := s.at(i); c {
+		case '"':
+			i, _ = s.skipString(i + 1)
 		case '{', '[':
 			s.stack = append(s.stack, c)
-			i = s.skipSpace(i + 1)
-			if s.at(i) == c+2 { // both closing brackets stand two after the opening
-				break
+			i = s.space(i + 1)
+			if s.at(i) != c+2 { // both closing brackets stand two after the opening
+				if c == '{' {
+					i = s.skipName(i)
+				}
+				if i < 0 {
+					return -1
+				}
+				continue
 			}
-			if i = s.skipName(i); i < 0 {
-				return -1
-			}
-			continue
 		default:
-			t := s.value(i)
-			if i = t.end; i < 0 {
-				return -1
-			}
+			s.value(i, &t)
+			i = t.end
 		}
-		i = s.closeOrNext(i)
-		if i < 0 || len(s.stack) == 0 {
+		if i < 0 {
+			return -1
+		}
+		if i = s.closeOrNext(i); i < 0 || len(s.stack) == 0 {
 			return i
 		}
 	}
@@ -281,30 +301,30 @@ func (s *scanner) skipComposite(i int) int {
 // closes here and returns the place of the next value, or that after the last
 // bracket.
 func (s *scanner) closeOrNext(i int) int {
-	for {
-		i = s.skipSpace(i)
-		top := s.stack[len(s.stack)-1]
+	for top := len(s.stack) - 1; ; top-- {
+		i = s.space(i)
 		switch s.at(i) {
-		case top + 2:
-			s.stack = s.stack[:len(s.stack)-1]
+		case s.stack[top] + 2:
 			i++
-			if len(s.stack) == 0 {
+			if top == 0 {
+				s.stack = s.stack[:0]
 				return i
 			}
 		case ',':
-			return s.skipName(s.skipSpace(i + 1))
+			s.stack = s.stack[:top+1]
+			i = s.space(i + 1)
+			if s.stack[top] == '{' {
+				return s.skipName(i)
+			}
+			return i
 		default:
 			return -1
 		}
 	}
 }
 
-// skipName skips a member's name and colon when the innermost bracket is an
-// object's.
+// skipName skips a member's name and colon.
 func (s *scanner) skipName(i int) int {
-	if s.stack[len(s.stack)-1] == '[' {
-		return i
-	}
 	if s.at(i) != '"' {
 		return -1
 	}
@@ -321,11 +341,7 @@ func (s *scanner) colon(i int) int {
 			return -1
 		}
 	}
-	i++
-	if s.at(i) > ' ' {
-		return i
-	}
-	return s.skipSpace(i)
+	return s.space(i + 1)
 }
 
 // check says whether the document is a JSON object.
@@ -348,11 +364,11 @@ func (s *scanner) check(data []byte) error {
 func (s *scanner) object(data []byte) error {
 	s.data, s.high = data, 0
 	name, value := &s.name, &s.given // not on the stack: member may keep no token, but the compiler cannot know
-	i := s.skipSpace(0)
+	i := s.space(0)
 	if s.at(i) != '{' {
 		return s.fault(i, "an object is expected")
 	}
-	i = s.skipSpace(i + 1)
+	i = s.space(i + 1)
 	if s.at(i) == '}' {
 		return s.finish(i + 1)
 	}
@@ -371,14 +387,13 @@ func (s *scanner) object(data []byte) error {
 		if start < 0 {
 			return s.fault(name.end, "no colon")
 		}
-		*value = s.value(start)
-		if value.end < 0 {
+		if s.value(start, value); value.end < 0 {
 			return s.fault(start, "no value")
 		}
 		s.member(name, value)
-		switch i = s.skipSpace(value.end); s.at(i) {
+		switch i = s.space(value.end); s.at(i) {
 		case ',':
-			i = s.skipSpace(i + 1)
+			i = s.space(i + 1)
 		case '}':
 			return s.finish(i + 1)
 		default:
@@ -390,7 +405,7 @@ func (s *scanner) object(data []byte) error {
 // finish checks what can only be known at the end: nothing follows the
 // document, and its text is UTF-8.
 func (s *scanner) finish(i int) error {
-	if i = s.skipSpace(i); i < len(s.data) {
+	if i = s.space(i); i < len(s.data) {
 		return s.fault(i, "text after the document")
 	}
 	if s.high&highBits != 0 && !utf8.Valid(s.data) {

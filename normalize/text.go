@@ -1,6 +1,7 @@
 package normalize
 
 import (
+	"bytes"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -56,14 +57,14 @@ func hexRune(b []byte) rune {
 // appendUnescaped appends the text that the inside of a JSON string stands
 // for. The scanner has checked it.
 func appendUnescaped(dst, text []byte) []byte {
-	for i := 0; i < len(text); {
-		c := text[i]
-		if c != '\\' {
-			dst = append(dst, c)
-			i++
-			continue
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 {
+			return append(dst, text...)
 		}
-		switch c = text[i+1]; c {
+		dst = append(dst, text[:i]...)
+		c := text[i+1]
+		switch c {
 		case 'b':
 			c = '\b'
 		case 'f':
@@ -77,13 +78,12 @@ func appendUnescaped(dst, text []byte) []byte {
 		case 'u':
 			r, n := escapedRune(text[i:])
 			dst = utf8.AppendRune(dst, r)
-			i += n
+			text = text[i+n:]
 			continue
 		}
 		dst = append(dst, c)
-		i += 2
+		text = text[i+2:]
 	}
-	return dst
 }
 
 // appendQuoted appends s as a JSON string, escaping no more than JSON demands.
