@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/bloom"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -117,7 +118,7 @@ type query struct {
 	rev, deleted int
 	// sorted are the distinct record keys in the order of UTF-16 units, place
 	// where each is in sorted.
-	sorted []string
+	sorted []bloom.Probe
 	place  map[string]int
 
 	mu    sync.Mutex
@@ -125,14 +126,15 @@ type query struct {
 }
 
 func newQuery(ctx context.Context, v *table.View, keys []hudi.Key) (*query, error) {
-	q := &query{view: v, rev: -1, deleted: -1, sorted: make([]string, len(keys)), place: make(map[string]int, len(keys))}
+	distinct := make([]string, len(keys))
 	for i, k := range keys {
-		q.sorted[i] = k.Record
+		distinct[i] = k.Record
 	}
-	slices.SortFunc(q.sorted, hudi.CompareUTF16)
-	q.sorted = slices.Compact(q.sorted)
-	for i, k := range q.sorted {
-		q.place[k] = i
+	slices.SortFunc(distinct, hudi.CompareUTF16)
+	distinct = slices.Compact(distinct)
+	q := &query{view: v, rev: -1, deleted: -1, sorted: make([]bloom.Probe, len(distinct)), place: make(map[string]int, len(distinct))}
+	for i, k := range distinct {
+		q.sorted[i], q.place[k] = bloom.NewProbe(k), i
 	}
 	q.found = make([]hudi.Stored, len(q.sorted))
 	return q, q.aim(ctx)

@@ -33,21 +33,21 @@ func (f *facts) bytes() int64 {
 
 // mayHold says whether any of the keys, sorted by UTF-16 units, may be in the
 // file. A file that does not tell its range or has no filter may hold them all.
-func (f *facts) mayHold(sorted []string) bool {
+func (f *facts) mayHold(sorted []bloom.Probe) bool {
 	if f.rows == 0 {
 		return false
 	}
 	in := sorted
 	if f.max != "" {
-		from := sort.Search(len(sorted), func(i int) bool { return hudi.CompareUTF16(sorted[i], f.min) >= 0 })
-		to := sort.Search(len(sorted), func(i int) bool { return hudi.CompareUTF16(sorted[i], f.max) > 0 })
+		from := sort.Search(len(sorted), func(i int) bool { return hudi.CompareUTF16(sorted[i].Key(), f.min) >= 0 })
+		to := sort.Search(len(sorted), func(i int) bool { return hudi.CompareUTF16(sorted[i].Key(), f.max) > 0 })
 		in = sorted[min(from, to):to]
 	}
 	if f.filter == nil {
 		return len(in) > 0
 	}
-	for _, key := range in {
-		if f.filter.Contains(key) {
+	for i := range in {
+		if f.filter.MayContain(&in[i]) {
 			return true
 		}
 	}
