@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
@@ -208,8 +209,8 @@ func createProperties(c CreateOptions) (hudi.Properties, error) {
 		hudi.PropMergeMode:      "EVENT_TIME_ORDERING",
 		hudi.PropMergeStrategy:  eventTime,
 		hudi.PropKeyGenerator:   generator,
-		hudi.PropHiveStyle:      fmt.Sprint(partitioning.Hive),
-		hudi.PropURLEncode:      fmt.Sprint(partitioning.Escape),
+		hudi.PropHiveStyle:      strconv.FormatBool(partitioning.Hive),
+		hudi.PropURLEncode:      strconv.FormatBool(partitioning.Escape),
 		hudi.PropDropPartition:  "false",
 		hudi.PropMetaFields:     "true",
 		hudi.PropMetafileBase:   "false",

@@ -119,6 +119,7 @@ func (t *Table) dead(ctx context.Context, instants []timeline.Instant) ([]timeli
 			}
 		case commitmeta.ActionRestore:
 			return nil, errRestore(i)
+		default: // stays
 		}
 	}
 	return dead, nil

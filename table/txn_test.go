@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -354,7 +355,7 @@ func TestLease(t *testing.T) {
 	other := must[*table.Table](t)(table.Open(ctx, bucketOf(two), options()))
 	_, err := other.Lease(ctx)
 	wantErr(t, "second lease", err, table.ErrHeld)
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Errorf("the error does not say who: %v", err)
 	}
 	x := must[*table.Txn](t)(tb.Begin(ctx))

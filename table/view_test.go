@@ -2,7 +2,6 @@ package table_test
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -76,24 +75,6 @@ func TestBody(t *testing.T) {
 		default:
 			if err != nil {
 				t.Error(err)
-			}
-		}
-	}
-}
-
-// More commit contents than the cache holds are read again, not lost.
-func TestManyBodies(t *testing.T) {
-	ctx, d := t.Context(), start(t)
-	big := strings.Repeat("x", 3<<20)
-	for i := range 9 {
-		data := must[[]byte](t)(commitmeta.Encode(hudi.Version6, commitmeta.Body{Extra: map[string]string{"n": fmt.Sprint(i), "big": big}}))
-		putAll(t, d, map[string]string{fmt.Sprintf(".hoodie/2099010100000000%d.deltacommit", i): string(data)})
-	}
-	v := must[*table.View](t)(open(t, d).View(ctx))
-	for range 2 {
-		for n, i := range v.Writes()[1:] {
-			if b := must[commitmeta.Body](t)(v.Body(ctx, i)); b.Extra["n"] != fmt.Sprint(n) {
-				t.Errorf("%s has n=%s", i, b.Extra["n"])
 			}
 		}
 	}

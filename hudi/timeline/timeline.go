@@ -64,8 +64,9 @@ func (i Instant) Writes() bool {
 	case commitmeta.ActionCommit, commitmeta.ActionDeltaCommit, commitmeta.ActionCompaction,
 		commitmeta.ActionLogCompaction, commitmeta.ActionReplaceCommit:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Same says whether two instants are the same in the same state, whenever
@@ -87,8 +88,9 @@ func groupOf(i Instant) group {
 		return group{i.Time, commitmeta.ActionCommit}
 	case commitmeta.ActionLogCompaction:
 		return group{i.Time, commitmeta.ActionDeltaCommit}
+	default:
+		return group{i.Time, i.Action}
 	}
-	return group{i.Time, i.Action}
 }
 
 // List reads the active timeline in ascending order of time, each instant in
