@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"math/big"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -170,7 +169,11 @@ func (x *exchange) feedFilter(o *feedOptions) error {
 		if err != nil {
 			return err
 		}
-		o.keep = func(id string) bool { return slices.Contains(ids, id) }
+		wanted := make(map[string]bool, len(ids))
+		for _, id := range ids {
+			wanted[id] = true
+		}
+		o.keep = func(id string) bool { return wanted[id] }
 		return nil
 	case filter == "_selector" || filter == "_view":
 		return &failure{status: http.StatusNotImplemented, name: "not_implemented", reason: "this stand-in has no filter `" + filter + "`"}

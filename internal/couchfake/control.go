@@ -45,6 +45,7 @@ type Spoil struct {
 	Bytes int64
 
 	// Call runs at the moment. It may use the server and its databases: rewind a shard, make the database again, revoke access.
+	// It must not wait for Stop or Close, which wait for the request.
 	Call func()
 	// Stall sends nothing for this long; Until sends nothing until it is closed. The end of the request ends both.
 	Stall time.Duration
@@ -171,7 +172,7 @@ func (x *exchange) stall(sp *Spoil) {
 	case <-over:
 	case <-sp.Until:
 	case <-x.r.Context().Done():
-	case <-x.s.closing:
+	case <-x.closing:
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -184,6 +185,12 @@ func (x *exchange) refuse() {
 	}
 	f := &failure{status: sp.Status, name: "internal_server_error", reason: http.StatusText(sp.Status)}
 	switch sp.Status {
+	case http.StatusNotFound:
+		f.name, f.reason = "not_found", "missing"
+	case http.StatusUnauthorized:
+		f = errNobody
+	case http.StatusForbidden:
+		f = errNotMember
 	case http.StatusTooManyRequests:
 		f.name, f.reason = "too_many_requests", "Too many requests."
 	case http.StatusServiceUnavailable:

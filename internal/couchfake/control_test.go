@@ -90,7 +90,7 @@ func TestPoliteEnd(t *testing.T) {
 		s.Control(couchfake.Match{Feed: feed}, couchfake.Spoil{Rows: 9, Finish: true}, 1)
 		body := read(t, s, "/db/_changes?heartbeat=1000&feed="+feed)
 		last := lastSeq.FindStringSubmatch(body)
-		if strings.Count(body, `"id"`) != 9 || last == nil {
+		if strings.Count(body, `"id"`) != 9 || last == nil || !strings.HasSuffix(body, `"pending":0}`+"\n\n") {
 			t.Fatalf("%s: %s", feed, body)
 		}
 		if l := changes(t, s, "/db/_changes?since="+url.QueryEscape(last[1])); len(l.Results) != 41 {
@@ -155,6 +155,33 @@ func TestStallEndsWithTheServer(t *testing.T) {
 	}
 	if err := <-done; err == nil {
 		t.Error("an answer from a server that was closed")
+	}
+}
+
+func TestStopAndRestart(t *testing.T) {
+	s, db := filled(t, 10)
+	url, last := s.URL(), changes(t, s, "/db/_changes").LastSeq
+	st := open(t, s, "/db/_changes?feed=continuous&heartbeat=10000&since="+last)
+	st.line()
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := st.rest(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the open feed got %q, %v", rest, err)
+	}
+	if res, err := http.Get(url + "/db"); err == nil {
+		res.Body.Close()
+		t.Error("an answer from a stopped server")
+	}
+	put(t, db, "meanwhile", `{}`)
+	if err := s.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if s.URL() != url {
+		t.Errorf("restarted at %s, not %s", s.URL(), url)
+	}
+	if l := changes(t, s, "/db/_changes?since="+last); len(l.Results) != 1 || l.Results[0].ID != "meanwhile" {
+		t.Errorf("the old seq gives %+v", l.Results)
 	}
 }
 

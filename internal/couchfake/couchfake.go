@@ -72,12 +72,15 @@ type Server struct {
 	orders    []*Order
 	epoch     int // sessions of an earlier one have expired
 
-	closing  chan struct{}
-	once     sync.Once
-	listener net.Listener
+	running int           // handlers at work
+	closed  bool          // no handler may begin
+	closing chan struct{} // closed to end the handlers that wait
+	idle    chan struct{} // closed when the last of them is gone; nil while nobody waits
+
+	address  string
 	http     *http.Server
 	served   chan error
-	inFlight sync.WaitGroup
+	stopping sync.Mutex // held by Stop and Restart
 }
 
 // New returns a server that does not listen: mount it as a handler.
@@ -91,33 +94,91 @@ func New(o Options) *Server {
 // Start returns a server that listens.
 func Start(o Options) (*Server, error) {
 	s := New(o)
-	l, err := net.Listen("tcp", s.opts.Address) //nolint:noctx // the listener lives until Close
-	if err != nil {
+	if err := s.listen(s.opts.Address); err != nil {
 		return nil, fmt.Errorf("start fake couchdb: %w", err)
 	}
-	s.listener = l
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	s.served = make(chan error, 1)
-	go func() { s.served <- s.http.Serve(l) }()
 	return s, nil
 }
 
-// URL is the root of a started server, without a slash at its end.
-func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+func (s *Server) listen(address string) error {
+	l, err := net.Listen("tcp", address) //nolint:noctx // the listener lives until Stop
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	s.address = l.Addr().String()
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	s.served = make(chan error, 1)
+	go func(h *http.Server, served chan<- error) { served <- h.Serve(l) }(s.http, s.served)
+	return nil
+}
 
-// Close ends the server as a kill would: connections break, open feeds have no last line. It waits until no handler runs.
-func (s *Server) Close() error {
-	s.once.Do(func() { close(s.closing) })
-	if s.http == nil {
+// URL is the root of a started server, without a slash at its end. It stays the same over Stop and Restart.
+func (s *Server) URL() string { return "http://" + s.address }
+
+// Close ends the server for good, as Stop does.
+func (s *Server) Close() error { return s.Stop() }
+
+// Stop ends the server as a kill would: connections break, open feeds have no last line, new connections are refused. It
+// returns when no handler runs any more. The databases stay, for Restart.
+func (s *Server) Stop() error {
+	s.stopping.Lock()
+	defer s.stopping.Unlock()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
 		return nil
 	}
-	err := s.http.Close()
-	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
+	s.closed = true
+	close(s.closing)
+	idle := make(chan struct{})
+	if s.running == 0 {
+		close(idle)
+	} else {
+		s.idle = idle
 	}
-	s.served <- http.ErrServerClosed
-	s.inFlight.Wait()
+	s.mu.Unlock()
+	var err error
+	if s.http != nil {
+		err = s.http.Close()
+		if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+	}
+	<-idle
 	return err
+}
+
+// Restart listens again at the same address. Databases, seqs and sessions are as they were.
+func (s *Server) Restart() error {
+	s.stopping.Lock()
+	defer s.stopping.Unlock()
+	s.mu.Lock()
+	s.closed, s.closing, s.idle = false, make(chan struct{}), nil
+	s.mu.Unlock()
+	if err := s.listen(s.address); err != nil {
+		return fmt.Errorf("restart fake couchdb: %w", err)
+	}
+	return nil
+}
+
+// enter counts a handler in, and tells what ends it. After Stop none may begin.
+func (s *Server) enter() (closing <-chan struct{}, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, false
+	}
+	s.running++
+	return s.closing, true
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running--; s.running == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
 }
 
 // ErrNoDatabase and ErrDatabaseExists are what the methods that name a database return.

@@ -16,6 +16,7 @@ type exchange struct {
 	r     *http.Request
 	query url.Values
 
+	closing  <-chan struct{} // closed when the server stops
 	endpoint Endpoint
 	database string
 	db       *Database
@@ -32,12 +33,15 @@ type exchange struct {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.inFlight.Add(1)
-	defer s.inFlight.Done()
+	closing, ok := s.enter()
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	defer s.leave()
 	if s.opts.Trace != nil {
 		s.opts.Trace(r)
 	}
-	x := &exchange{s: s, w: w, r: r, query: r.URL.Query()}
+	x := &exchange{s: s, w: w, r: r, query: r.URL.Query(), closing: closing}
 	h := w.Header()
 	h.Set("Server", "CouchDB/3.5.0 (Erlang OTP/25)")
 	h.Set("Cache-Control", "must-revalidate")

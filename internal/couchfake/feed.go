@@ -3,6 +3,7 @@ package couchfake
 import (
 	"bufio"
 	"math/rand/v2"
+	"strconv"
 	"time"
 )
 
@@ -71,7 +72,7 @@ func newFeed(x *exchange, o feedOptions) (*feed, error) {
 	switch {
 	case o.descending:
 		f.total = db.behind(make(position, len(db.shards)))
-	case o.keep != nil:
+	case o.keep != nil && o.feed == feedNormal:
 		f.total = db.behind(f.pos)
 	}
 	return f, nil
@@ -257,29 +258,33 @@ func (f *feed) close() {
 		return
 	}
 	f.buf = append(f.buf[:0], "\n],\n\"last_seq\":"...)
-	f.write(f.appendLast(f.buf, true))
+	f.write(f.appendLast(f.buf))
 	f.flush()
 }
 
-// appendLast writes the last_seq, how many changes are behind it, and the blank line at the end of all feeds.
-func (f *feed) appendLast(b []byte, count bool) []byte {
+// appendLast writes the last_seq, how many changes are behind it, and the blank line at the end of all feeds. A feed that
+// ended before its time has nothing pending, by its own account: so does a real server when a shard goes away.
+func (f *feed) appendLast(b []byte) []byte {
 	b = f.seqs.append(b, f.pos)
 	b = append(b, `,"pending":`...)
 	n := 0
-	if count {
+	if !f.x.finish {
 		n = f.pending()
 	}
-	b = appendCount(b, n)
+	b = strconv.AppendInt(b, int64(n), 10)
 	return append(b, "}\n\n"...)
 }
 
 // pending counts the documents behind the position. With a filter it is what a real server gives: the rows that were left out count as pending.
 func (f *feed) pending() int {
-	if f.total > 0 {
-		return f.total - f.rows
-	}
 	f.db.mu.RLock()
 	defer f.db.mu.RUnlock()
+	switch {
+	case f.db.dropped:
+		return 0
+	case f.total > 0:
+		return f.total - f.rows
+	}
 	return f.db.behind(f.pos)
 }
 
@@ -351,7 +356,7 @@ func (f *feed) continuous() {
 		return
 	}
 	if f.o.feed != feedEventsource {
-		f.write(f.appendLast([]byte(`{"last_seq":`), false))
+		f.write(f.appendLast([]byte(`{"last_seq":`)))
 	}
 	f.flush()
 }
@@ -397,7 +402,7 @@ func (f *feed) wait() bool {
 			f.beat()
 		case <-f.x.r.Context().Done():
 			f.over, f.lost = true, true
-		case <-f.x.s.closing:
+		case <-f.x.closing:
 			f.over, f.lost = true, true
 		}
 	}

@@ -137,6 +137,9 @@ func TestSeqIntervalAgreesWithTheRecordedServer(t *testing.T) {
 		}
 		rows = append(rows, r)
 	}
+	if !strings.HasSuffix(body, `"pending":4}`+"\n\n") {
+		t.Errorf("a continuous feed ended by its limit: %s", body)
+	}
 	if got := nulls(rows[:5]); got != "--S--" || rows[5].LastSeq == "" || len(rows) != 6 {
 		t.Errorf("continuous: %s and %+v", got, rows[5:])
 	}

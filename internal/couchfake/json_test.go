@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -112,6 +114,41 @@ func FuzzStoredForm(f *testing.F) {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, []byte(first)); err != nil || compact.String() != first {
 			t.Fatalf("%q is stored as %q: %v", body, first, err)
+		}
+	})
+}
+
+// FuzzSince holds that no seq from outside does harm: it is refused, or it is read.
+func FuzzSince(f *testing.F) {
+	s, err := couchfake.Start(couchfake.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { s.Close() })
+	db, err := s.Create("db")
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := db.Put("a", []byte(`{}`)); err != nil {
+		f.Fatal(err)
+	}
+	for _, seq := range []string{"0", "now", "", "1-g1AAAA", db.Seq(), `"` + db.Seq() + `"`, "1-", "-", db.Seq() + "A"} {
+		f.Add(seq)
+	}
+	f.Fuzz(func(t *testing.T, since string) {
+		res, body := ask(t, http.MethodGet, s.URL()+"/db/_changes?since="+url.QueryEscape(since), "")
+		switch res.StatusCode {
+		case http.StatusOK:
+			var l list
+			if err := json.Unmarshal([]byte(body), &l); err != nil || l.LastSeq == "" || len(l.Results) > 1 {
+				t.Errorf("%q: %v: %s", since, err, body)
+			}
+		case http.StatusBadRequest:
+			if !strings.Contains(body, "Malformed sequence supplied in 'since' parameter.") {
+				t.Errorf("%q: %s", since, body)
+			}
+		default:
+			t.Errorf("%q: %d %s", since, res.StatusCode, body)
 		}
 	})
 }

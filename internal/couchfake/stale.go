@@ -1,9 +1,6 @@
 package couchfake
 
-import (
-	"slices"
-	"strconv"
-)
+import "slices"
 
 // Rewind replaces a shard by a copy that knows the seqs of the present one only up to an update number: whoever resumes
 // with a later seq gets the rows behind that number again, with other seqs. Zero replays the whole shard.
@@ -85,5 +82,3 @@ func (db *Database) pending(k int, update uint64) int {
 	}
 	return db.shards[k].pending(update)
 }
-
-func appendCount(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }
