@@ -2,6 +2,7 @@ package normalize
 
 import (
 	"math"
+	"strings"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
 )
@@ -171,7 +172,8 @@ func (n *Normalizer) unknown(name *token, key []byte, value *token) {
 	if value.kind == tokenNull {
 		return
 	}
-	i := n.plan.add(field{name: text, role: roleNew, partition: false})
+	// The plan outlives the batch, and may not keep its documents alive.
+	i := n.plan.add(field{name: strings.Clone(text), role: roleNew})
 	n.plan.fields[n.cursor.last].next = i
 	n.cursor.last = i
 	n.wait(i, value)

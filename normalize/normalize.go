@@ -232,6 +232,7 @@ func (n *Normalizer) forget() {
 	n.slab = nil
 	n.arena = arena{}
 	n.cursor = cursor{}
+	n.scan.data = nil
 	n.elect.forget()
 	clear(n.waiting)
 	clear(n.rescues)

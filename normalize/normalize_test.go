@@ -416,6 +416,40 @@ func TestRejectedWinner(t *testing.T) {
 	}
 }
 
+// A broken document leaves no trace: not in the budget, not in values that wait.
+func TestBrokenLeavesNoTrace(t *testing.T) {
+	r := normalized(t, normalizer(t, normalize.Options{MaxColumns: 2}), bodies(t,
+		`{"a":1}`, `{"x":1,"a":"x","a":3,"y":[1],"a":`, `{"b":2,"a":4}`, `{"a":null,"b":3,"c":`, `{"b":5}`), nil)
+	if fields(t, r.Schema) != "a:long b:long" || len(r.Rejects) != 2 || r.Stats.Rescued != 0 {
+		t.Fatalf("%s, %d rejects, %+v", fields(t, r.Schema), len(r.Rejects), r.Stats)
+	}
+	if at(r, 0, "a") != int64(1) || at(r, 1, "a") != int64(4) || at(r, 1, "b") != int64(2) || at(r, 2, "a") != nil || at(r, 2, "b") != int64(5) {
+		t.Error("cells")
+	}
+	s := r.Schema
+	n := normalizer(t, normalize.Options{MaxColumns: 2})
+	r = normalized(t, n, bodies(t, `{"a":"x","b":1,"z":1,"a":`, `{"b":2}`), s)
+	if len(r.Records) != 1 || at(r, 0, "a") != nil || at(r, 0, "b") != int64(2) || at(r, 0, "_rescued") != nil {
+		t.Error(at(r, 0, "a"), at(r, 0, "b"), at(r, 0, "_rescued"))
+	}
+}
+
+// What a batch held may be written over once it is done with.
+func TestNothingIsKept(t *testing.T) {
+	n := normalizer(t, normalize.Options{PartitionField: "p"})
+	doc := []byte(`{"name":"x","p":"part","n\u0061":1}`)
+	c := change(t, "d", "")
+	c.Body = doc
+	s := normalized(t, n, batch(c), nil).Schema
+	for i := range doc {
+		doc[i] = '#'
+	}
+	r := normalized(t, n, bodies(t, `{"name":"y","p":"part","na":2}`), s)
+	if r.Schema != s || at(r, 0, "name") != "y" || at(r, 0, "na") != int64(2) || r.Records[0].Key.Partition != "pt=part" || at(r, 0, "pt") != "part" {
+		t.Error(fields(t, r.Schema), r.Records[0].Key)
+	}
+}
+
 func TestDeepNesting(t *testing.T) {
 	const depth = 100_000
 	for _, doc := range []string{
