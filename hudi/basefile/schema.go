@@ -6,8 +6,10 @@ import (
 	"math/big"
 	"reflect"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/compress/snappy"
 	"github.com/parquet-go/parquet-go/encoding"
 
 	"github.com/couch2hudi/couch2hudi/internal/avro"
@@ -172,7 +174,7 @@ func decimalBytes(precision int) int {
 func (c Codec) compression() (compress.Codec, error) {
 	switch c {
 	case Snappy:
-		return &parquet.Snappy, nil
+		return &fastSnappy{parquet.Snappy}, nil
 	case Zstd:
 		return &parquet.Zstd, nil
 	case Gzip:
@@ -181,4 +183,13 @@ func (c Codec) compression() (compress.Codec, error) {
 		return &parquet.Uncompressed, nil
 	}
 	return nil, fmt.Errorf("%w: compression %d", ErrUnsupported, c)
+}
+
+// fastSnappy is Snappy as other writers have it: the library asks for a better
+// ratio, at three times the cost, which is a third of the time of a row.
+type fastSnappy struct{ snappy.Codec }
+
+// Encode compresses src into dst's memory.
+func (*fastSnappy) Encode(dst, src []byte) ([]byte, error) {
+	return s2.EncodeSnappy(dst[:cap(dst)], src), nil
 }

@@ -84,8 +84,8 @@ type leafColumn struct {
 const (
 	metaCount = 5
 	// A batch of rows is handed to the columns at once.
-	batchRows  = 1024
-	batchBytes = 1 << 20
+	batchRows  = 256
+	batchBytes = 128 << 10
 )
 
 // NewWriter makes a writer of rows of schema s. It does not close w.
