@@ -152,5 +152,7 @@ func (p Properties) Partitioning() (Partitioning, error) {
 	if len(fields) == 0 {
 		return Partitioning{}, nil
 	}
-	return Partitioning{Field: fields[0], Hive: p.Flag(PropHiveStyle, false), Escape: p.Flag(PropURLEncode, false)}, nil
+	// The custom key generator stores "field:SIMPLE".
+	field, _, _ := strings.Cut(fields[0], ":")
+	return Partitioning{Field: field, Hive: p.Flag(PropHiveStyle, false), Escape: p.Flag(PropURLEncode, false)}, nil
 }

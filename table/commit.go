@@ -136,11 +136,31 @@ func (x *Txn) checkSchema(ctx context.Context, text string) error {
 		return hinted(ErrCorrupt, "write the table with its own schema", "the latest schema: %v", err)
 	}
 	for _, c := range was.Columns() {
-		if _, ok := is.Lookup(c.Name); !ok {
+		at, ok := is.Lookup(c.Name)
+		if !ok {
 			return fmt.Errorf("%w: the schema lacks the table's column %q", ErrBody, c.Name)
+		}
+		if n := is.Columns()[at].Kind; !promoted(c.Kind, n) {
+			return fmt.Errorf("%w: column %q would change from %s to %s", ErrBody, c.Name, c.Kind, n)
 		}
 	}
 	return nil
+}
+
+// promoted says whether readers take values written as one kind for the other.
+func promoted(from, to hudi.Kind) bool {
+	switch from {
+	case to:
+		return true
+	case hudi.KindInt, hudi.KindLong, hudi.KindFloat:
+		return to > from && to <= hudi.KindDouble
+	case hudi.KindString:
+		return to == hudi.KindBytes
+	case hudi.KindBytes:
+		return to == hudi.KindString
+	default:
+		return false
+	}
 }
 
 // checkForeign refuses to commit over what somebody else has done since Begin.
@@ -194,7 +214,8 @@ func metafileContent(t hudi.Time, depth int, saved time.Time) []byte {
 
 // Abort rolls the transaction back, as Recover would after a crash. Uploads
 // must have been ended. After a failed Commit it finds out whether the commit
-// took effect: ErrCommitted when it did, and then the table keeps it.
+// took effect: ErrCommitted when it did, and then the table keeps it. When it
+// fails after that, Begin refuses with ErrRecover until Recover has finished it.
 func (x *Txn) Abort(ctx context.Context) error {
 	if x.ended {
 		return fmt.Errorf("abort %s: %w", x.instant, ErrFinished)
@@ -222,13 +243,10 @@ func (x *Txn) Abort(ctx context.Context) error {
 		f.partition, f.name = split(name)
 		files = append(files, f)
 	}
+	x.end()
 	r, err := x.table.beginRollback(ctx, now, files)
 	if err != nil {
 		return err
 	}
-	if err := x.table.finish(ctx, r); err != nil {
-		return err
-	}
-	x.end()
-	return nil
+	return x.table.finish(ctx, r)
 }

@@ -218,25 +218,53 @@ func (t *Table) removeOrphans(ctx context.Context) error {
 		return err
 	}
 	pending := func(at hudi.Time) bool {
-		i, ok := find(v.instants, at)
-		return ok && !i.Done()
+		return slices.ContainsFunc(v.instants, func(i timeline.Instant) bool { return i.Time == at && !i.Done() })
 	}
-	var gone []string
+	var gone []hudi.Time
 	for o, err := range t.bucket.ListFolders(ctx, tempFolder) {
 		if err != nil {
 			return err
 		}
 		at, err := hudi.ParseTime(strings.TrimSuffix(strings.TrimPrefix(o.Name, tempFolder), "/"))
 		if err == nil && strings.HasSuffix(o.Name, "/") && !pending(at) {
-			gone = append(gone, o.Name)
+			gone = append(gone, at)
 		}
 	}
-	for _, folder := range gone {
-		if err := t.removeFolder(ctx, folder); err != nil {
+	for _, at := range gone {
+		if !v.Committed(at) {
+			if err := t.removeMarked(ctx, at); err != nil {
+				return err
+			}
+		}
+		if err := t.removeFolder(ctx, tempFolder+string(at)+"/"); err != nil {
 			return err
 		}
 	}
 	return t.removeAside(ctx, func(at hudi.Time) bool { return !v.Committed(at) && !pending(at) })
+}
+
+// removeMarked removes the files that markers name of an instant that was never
+// completed and is off the timeline, whoever took it off. Left alone they
+// would come alive when the timeline has moved past it.
+func (t *Table) removeMarked(ctx context.Context, at hudi.Time) error {
+	files, err := t.marked(ctx, at)
+	if err != nil {
+		return err
+	}
+	for _, f := range uniq(files) {
+		ok, err := t.mayDelete(ctx, f, at)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := t.bucket.DeleteIfExists(ctx, f.object()); err != nil {
+			return err
+		}
+		t.tell(at, change{partition: f.partition, file: hudi.File{Name: f.name}, removed: true})
+	}
+	return nil
 }
 
 // removeAside removes the files put aside by the instants that gone names.

@@ -38,9 +38,8 @@ type Txn struct {
 
 	mu      sync.Mutex
 	files   map[string]*upload // by object name
-	aside   []string
-	ended   bool // committed or aborted
-	decided bool // the completed file was attempted
+	ended   bool               // committed or aborted
+	decided bool               // the completed file was attempted
 }
 
 const (
@@ -239,7 +238,6 @@ func (x *Txn) PutAside(ctx context.Context, name string, data []byte) error {
 	if x.ended || x.decided {
 		return fmt.Errorf("put aside %q: %w", name, ErrFinished)
 	}
-	x.aside = append(x.aside, asideFolder+name)
 	_, err := x.table.bucket.Put(ctx, asideFolder+name, data)
 	return err
 }

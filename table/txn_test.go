@@ -15,6 +15,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/file"
 	"github.com/couch2hudi/couch2hudi/storage/mem"
@@ -302,6 +303,54 @@ func TestAbort(t *testing.T) {
 	data := must[[]byte](t)(commitmeta.Encode(hudi.Version6, body()))
 	putAll(t, d, map[string]string{".hoodie/" + string(x.Instant()) + ".deltacommit": string(data)})
 	wantErr(t, "abort", x.Abort(ctx), table.ErrCommitted)
+}
+
+// An Abort that fails is Recover's to finish; nothing is begun before.
+func TestAbortFails(t *testing.T) {
+	ctx, d := t.Context(), start(t)
+	for k := range 4 {
+		f := storagetest.Faults(d, storagetest.Fault{Kind: storagetest.Put, N: 3 + k})
+		tb := must[*table.Table](t)(table.Open(ctx, bucketOf(f), options()))
+		l := must[interface{ Close() error }](t)(tb.Lease(ctx))
+		x := must[*table.Txn](t)(tb.Begin(ctx))
+		if err := x.Abort(ctx); (err == nil) != (k == 3) {
+			t.Errorf("put %d: %v", k, err)
+		}
+		if k < 3 {
+			_, err := tb.Begin(ctx)
+			wantErr(t, "begin after it", err, table.ErrRecover)
+			must[[]timeline.Instant](t)(tb.Recover(ctx))
+		}
+		settled(t, d)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A column may be promoted, not changed.
+func TestSchemaMayGrow(t *testing.T) {
+	ctx, d := t.Context(), start(t)
+	tb := open(t, d)
+	for _, c := range []struct {
+		fields string
+		ok     bool
+	}{
+		{`"int"`, true}, {`"int"`, true}, {`"long"`, true}, {`"int"`, false}, {`"string"`, false}, {`"double"`, true}, {`"float"`, false}, {`"boolean"`, false},
+	} {
+		x := must[*table.Txn](t)(tb.Begin(ctx))
+		b := body()
+		b.Extra[commitmeta.ExtraSchema] = strings.Replace(someSchema, `"fields":[`, `"fields":[{"name":"n","type":["null",`+c.fields+`],"default":null},`, 1)
+		err := x.Commit(ctx, b)
+		if c.ok && err != nil || !c.ok && !errors.Is(err, table.ErrBody) {
+			t.Errorf("%s: %v", c.fields, err)
+		}
+		if err != nil {
+			if err := x.Abort(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // The clock stands still, goes back, and another writer is ahead of it:
