@@ -1,0 +1,338 @@
+package couchdb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-kivik/kivik/v4"
+	kivikcouch "github.com/go-kivik/kivik/v4/couchdb"
+	"github.com/go-kivik/kivik/v4/couchdb/chttp"
+)
+
+const userAgent = "couch2hudi"
+
+// client talks to one database. Its session is replaced when the server
+// refuses the credentials.
+type client struct {
+	opts  Options
+	where address
+	door  *door
+
+	mu  sync.Mutex
+	now *session
+}
+
+// session is one log-in: an HTTP client whose transport authenticates, and
+// kivik's client over that very transport and cookie jar.
+type session struct {
+	http *http.Client
+	db   *kivik.DB
+}
+
+// settings lets several options be passed where one is taken.
+type settings []kivik.Option
+
+func (s settings) Apply(target any) {
+	for _, o := range s {
+		o.Apply(target)
+	}
+}
+
+func newClient(o Options, where address) *client {
+	return &client{opts: o, where: where, door: newDoor(o, where)}
+}
+
+// session is the current session; the first call begins one.
+func (c *client) session(ctx context.Context) (*session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now == nil {
+		s, err := c.login(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.now = s
+	}
+	return c.now, nil
+}
+
+// login reads the credentials and begins a session with them. The cookie
+// itself is asked for by the first request.
+func (c *client) login(ctx context.Context) (*session, error) {
+	user, password, err := c.opts.credentials(ctx, c.where)
+	if err != nil {
+		return nil, err
+	}
+	options := settings{kivikcouch.OptionUserAgent(userAgent)}
+	switch {
+	case user == "":
+	case c.opts.Auth == AuthCookie:
+		options = append(options, kivikcouch.CookieAuth(user, password))
+	default:
+		options = append(options, kivikcouch.BasicAuth(user, password))
+	}
+	authenticated, err := chttp.New(&http.Client{Transport: c.door}, c.where.server(), options)
+	if err != nil {
+		return nil, c.fail("connect to", err)
+	}
+	shared := authenticated.Client
+	kv, err := kivik.New("couch", c.where.server(), kivikcouch.OptionHTTPClient(shared), kivikcouch.OptionUserAgent(userAgent))
+	if err != nil {
+		return nil, c.fail("connect to", err)
+	}
+	return &session{http: shared, db: kv.DB(c.where.db)}, nil
+}
+
+// with runs a call, and once more with a new session when the credentials
+// were refused: the session may have expired or the secret been rotated.
+func (c *client) with(ctx context.Context, call func(*session) error) error {
+	s, err := c.session(ctx)
+	if err != nil {
+		return err
+	}
+	if err = call(s); !refusedLogin(err) {
+		return err
+	}
+	c.mu.Lock()
+	if c.now == s {
+		c.now = nil // another call may have logged in meanwhile
+	}
+	c.mu.Unlock()
+	if s, err = c.session(ctx); err != nil {
+		return err
+	}
+	c.opts.Events.loggedIn()
+	return call(s)
+}
+
+// info is what identifies a database.
+type info struct {
+	Name        string          `json:"db_name"`
+	Incarnation string          `json:"instance_start_time"`
+	PurgeSeq    json.RawMessage `json:"purge_seq"`
+}
+
+// info reads GET /db.
+func (c *client) info(ctx context.Context) (info, error) {
+	var found info
+	err := c.with(ctx, func(s *session) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, errSilent)
+		defer cancel()
+		stats, err := s.db.Stats(ctx)
+		if err != nil {
+			return c.fail("read", caused(ctx, err))
+		}
+		if err := json.Unmarshal(stats.RawResponse, &found); err != nil || found.Name == "" {
+			return &Error{
+				Op: "read", URL: c.where.String(), Err: ErrNotCouchDB,
+				Hint: "check that source.url leads to a database: curl " + c.where.String(),
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// document asks for one revision; nil without an error when there is none.
+func (c *client) document(ctx context.Context, id, rev string) ([]byte, error) {
+	var body json.RawMessage
+	err := c.with(ctx, func(s *session) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, errSilent)
+		defer cancel()
+		doc := s.db.Get(ctx, id, kivik.Rev(rev), kivikcouch.OptionNoMultipartGet())
+		defer func() { _ = doc.Close() }()
+		err := doc.ScanDoc(&body)
+		switch {
+		case statusOf(err) == http.StatusNotFound && !noDatabase(err):
+			return nil
+		case unreadable(ctx, err):
+			return c.fail("read a document of", fmt.Errorf("%w: %w", errUnreadable, err))
+		}
+		return c.fail("read a document of", caused(ctx, err))
+	})
+	return body, err
+}
+
+// unreadable says that an answer arrived whole and is not what it should be:
+// asking again would bring the same.
+func unreadable(ctx context.Context, err error) bool {
+	var request *url.Error
+	var network net.Error
+	return err != nil && ctx.Err() == nil && statusOf(err) == 0 &&
+		!errors.As(err, &request) && !errors.As(err, &network) &&
+		!errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// noDatabase tells "no such database" from "no such document".
+func noDatabase(err error) bool {
+	var refused *chttp.HTTPError
+	return errors.As(err, &refused) &&
+		(strings.Contains(refused.Reason, "Database does not exist") || strings.Contains(refused.Reason, "no_db_file"))
+}
+
+// stream is the body of a response of _changes, under a watchdog.
+type stream struct {
+	body   io.ReadCloser
+	ctx    func() error // why reading ended, when it was not the server's doing
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	quiet  time.Duration
+	n      int64
+}
+
+// changes opens a feed. The watchdog ends it when nothing arrives for quiet,
+// but only while somebody reads: a follower that is busy is not a server that
+// is silent.
+func (c *client) changes(ctx context.Context, query url.Values, quiet time.Duration) (*stream, error) {
+	var open *stream
+	err := c.with(ctx, func(s *session) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		timer := time.AfterFunc(quiet, func() { cancel(errSilent) })
+		resp, err := c.get(ctx, s, query) //nolint:bodyclose // the stream closes it
+		if err != nil {
+			timer.Stop()
+			err = c.fail("read changes of", caused(ctx, err))
+			cancel(nil)
+			return err
+		}
+		open = &stream{
+			body: resp.Body, cancel: cancel, timer: timer, quiet: quiet,
+			ctx: func() error { return context.Cause(ctx) },
+		}
+		timer.Stop()
+		return nil
+	})
+	return open, err
+}
+
+// get sends the request for a feed; an answer that is no success is an error.
+func (c *client) get(ctx context.Context, s *session, query url.Values) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.where.String()+"/_changes?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", userAgent)
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := chttp.ResponseError(resp); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) {
+	s.timer.Reset(s.quiet)
+	n, err := s.body.Read(p)
+	s.timer.Stop()
+	s.n += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		if cause := s.ctx(); cause != nil {
+			err = cause
+		}
+	}
+	return n, err
+}
+
+// Close ends the response. A body that was read to its end leaves the
+// connection for the next request.
+func (s *stream) Close() error {
+	s.timer.Stop()
+	err := s.body.Close()
+	s.cancel(nil)
+	if err != nil {
+		return fmt.Errorf("close the feed: %w", err)
+	}
+	return nil
+}
+
+// caused puts the reason for which a context ended in place of the bare
+// "context canceled".
+func caused(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// door is the transport under the authentication: it mends the escaping of
+// paths and lets no request follow a redirect, which would carry the password
+// to wherever it leads.
+type door struct {
+	through http.RoundTripper
+	own     *http.Transport
+	prefix  string
+}
+
+func newDoor(o Options, where address) *door {
+	d := &door{through: o.Transport, prefix: where.prefix}
+	if d.through == nil {
+		d.own = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSClientConfig:     o.TLS,
+			TLSHandshakeTimeout: 10 * time.Second,
+			IdleConnTimeout:     90 * time.Second,
+			DisableCompression:  true, // CouchDB never compresses; a proxy that did would delay rows
+			ReadBufferSize:      64 << 10,
+		}
+		d.through = d.own
+	}
+	return d
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d *door) RoundTrip(req *http.Request) (*http.Response, error) {
+	mended := *req
+	mended.URL = d.mend(req.URL)
+	resp, err := d.through.RoundTrip(&mended)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.StatusCode != http.StatusNotModified {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("%w: %s", errRedirect, redacted(resp))
+	}
+	return resp, nil
+}
+
+// mend escapes + and keeps the escaped slashes of names under a path prefix,
+// where kivik's own raw path lacks the prefix and so would be dropped.
+func (d *door) mend(u *url.URL) *url.URL {
+	raw := u.EscapedPath()
+	if u.RawPath != "" && raw != u.RawPath {
+		if plain, err := url.PathUnescape(d.prefix + u.RawPath); err == nil && plain == u.Path {
+			raw = d.prefix + u.RawPath
+		}
+	}
+	out := *u
+	out.RawPath = strings.ReplaceAll(raw, "+", "%2B")
+	return &out
+}
+
+func (d *door) close() {
+	if d.own != nil {
+		d.own.CloseIdleConnections()
+	}
+}
+
+// redacted is where a response leads to, without credentials.
+func redacted(resp *http.Response) string {
+	to, err := resp.Location()
+	if err != nil {
+		return "(no location)"
+	}
+	return to.Scheme + "://" + to.Host + to.EscapedPath()
+}
