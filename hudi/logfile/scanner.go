@@ -85,7 +85,8 @@ func (s *Scanner) frame() (end int64, err error) {
 	if binary.BigEndian.Uint64(tail[:]) != size+uint64(trailerExtra) {
 		return -1, nil
 	}
-	if after > 0 && string(tail[trailerBytes:trailerBytes+after]) != magic {
+	// Fewer bytes than a magic are a torn block to come: this one is whole.
+	if after == int64(len(magic)) && string(tail[trailerBytes:trailerBytes+after]) != magic {
 		return -1, nil
 	}
 	return end, nil
@@ -182,6 +183,9 @@ func (b *Block) readFields(in *fields) error {
 	}
 	if in.off != in.end {
 		return fmt.Errorf("%w: %d bytes between footer and trailer", ErrCorrupt, in.end-in.off)
+	}
+	if b.Type == Command && (b.ContentLength != 0 || b.Header[CommandType] != CommandRollback || b.Target == "") {
+		return fmt.Errorf("%w: a command block that rolls nothing back", ErrCorrupt)
 	}
 	return nil
 }

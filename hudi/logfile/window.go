@@ -37,7 +37,7 @@ func (w *window) next(n int) ([]byte, error) {
 
 // fill makes at least n bytes readable in buf[start:stop].
 func (w *window) fill(n int) error {
-	if n <= w.stop-w.start {
+	if n >= 0 && n <= w.stop-w.start {
 		return nil
 	}
 	if n < 0 || int64(n) > w.left() {
