@@ -52,7 +52,11 @@ func (x *exchange) changes() error {
 	if err := x.allow(http.MethodGet, http.MethodPost, http.MethodHead); err != nil {
 		return err
 	}
-	o, err := x.feedOptions()
+	posted, err := x.posted()
+	if err != nil {
+		return err
+	}
+	o, err := x.feedOptions(posted)
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,19 @@ func (x *exchange) changes() error {
 	return nil
 }
 
-func (x *exchange) feedOptions() (feedOptions, error) {
+// posted reads the body of a POST, which must be JSON when there is one, and say so even when there is none.
+func (x *exchange) posted() (map[string][]byte, error) {
+	if x.r.Method != http.MethodPost {
+		return nil, nil
+	}
+	body, err := x.jsonBody()
+	if err != nil || len(body) == 0 {
+		return nil, err
+	}
+	return fields(body)
+}
+
+func (x *exchange) feedOptions(posted map[string][]byte) (feedOptions, error) {
 	q := x.query
 	o := feedOptions{since: "0", limit: noLimit, interval: 1, timeout: x.s.opts.FeedTimeout, descending: x.flag("descending")}
 	if o.feed = feedName(q.Get("feed")); o.feed == "" {
@@ -107,7 +123,7 @@ func (x *exchange) feedOptions() (feedOptions, error) {
 	if err := x.feedNumbers(&o); err != nil {
 		return o, err
 	}
-	return o, x.feedFilter(&o)
+	return o, x.feedFilter(&o, posted)
 }
 
 func (x *exchange) feedNumbers(o *feedOptions) error {
@@ -157,7 +173,7 @@ func (x *exchange) feedHeartbeat(o *feedOptions) error {
 }
 
 // feedFilter reads filter: of the built-in ones those by id are there.
-func (x *exchange) feedFilter(o *feedOptions) error {
+func (x *exchange) feedFilter(o *feedOptions, posted map[string][]byte) error {
 	switch filter := x.query.Get("filter"); {
 	case filter == "":
 		return nil
@@ -165,7 +181,7 @@ func (x *exchange) feedFilter(o *feedOptions) error {
 		o.keep = func(id string) bool { return strings.HasPrefix(id, "_design/") }
 		return nil
 	case filter == "_doc_ids":
-		ids, err := x.filterIDs()
+		ids, err := x.filterIDs(posted)
 		if err != nil {
 			return err
 		}
@@ -183,18 +199,10 @@ func (x *exchange) feedFilter(o *feedOptions) error {
 	return errMissing
 }
 
-func (x *exchange) filterIDs() ([]string, error) {
+func (x *exchange) filterIDs(posted map[string][]byte) ([]string, error) {
 	raw := []byte(x.query.Get("doc_ids"))
 	if x.r.Method == http.MethodPost {
-		body, err := x.jsonBody()
-		if err != nil {
-			return nil, err
-		}
-		f, err := fields(body)
-		if err != nil {
-			return nil, err
-		}
-		raw = f["doc_ids"]
+		raw = posted["doc_ids"]
 	}
 	list, _, err := normalizeJSON(raw)
 	if err != nil {

@@ -3,6 +3,7 @@ package couchfake
 import (
 	"bufio"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -403,7 +404,7 @@ func (f *feed) wait() bool {
 		case <-f.x.r.Context().Done():
 			f.over, f.lost = true, true
 		case <-f.x.closing:
-			f.over, f.lost = true, true
+			panic(http.ErrAbortHandler) // a kill leaves no final chunk
 		}
 	}
 	return false

@@ -377,3 +377,22 @@ func TestFeedTimeoutIsCapped(t *testing.T) {
 		}
 	}
 }
+
+func TestPostedFeed(t *testing.T) {
+	s, _ := filled(t, 3)
+	walk(t, s, []step{
+		{"POST", "/db/_changes", ``, 200, `{"results":[`},
+		{"POST", "/db/_changes", `{}`, 200, `{"results":[`},
+		{"POST", "/db/_changes", `x`, 400, `{"error":"bad_request","reason":"invalid UTF-8 JSON"}`},
+		{"POST", "/db/_changes", `[]`, 400, `{"error":"bad_request"`},
+		{"POST", "/db/_changes?filter=_doc_ids", `{"doc_ids":"x"}`, 400, `{"error":"bad_request"`},
+		{"POST", "/db/_changes?filter=_doc_ids", `{}`, 400, `{"error":"bad_request"`},
+		{"POST", "/db/_changes?filter=_selector", `{"selector":{}}`, 501, `{"error":"not_implemented"`},
+		{"GET", "/db/_changes?timeout=x", ``, 500, `{"error":"unknown_error","reason":"badarg"`},
+		{"GET", "/db/_changes?seq_interval=x", ``, 500, `{"error":"unknown_error","reason":"badarg"`},
+		{"GET", "/db/_changes?filter=_doc_ids&doc_ids=%5B1%5D", ``, 400, `{"error":"bad_request"`},
+	})
+	if res, b := ask(t, http.MethodPost, s.URL()+"/db/_changes", `{}`); res.StatusCode != http.StatusUnsupportedMediaType {
+		t.Errorf("without a content type: %d %s", res.StatusCode, b)
+	}
+}

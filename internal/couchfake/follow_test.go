@@ -76,10 +76,12 @@ func TestFollowersSeeEverythingWhileAllGoesWrong(t *testing.T) {
 	if testing.Short() {
 		n = 300
 	}
-	s.Control(feedOf, couchfake.Spoil{Rows: 97, Cut: true}, 3)
-	s.Control(feedOf, couchfake.Spoil{Bytes: 4321, Cut: true}, 3)
-	s.Control(feedOf, couchfake.Spoil{Cut: true}, 1)
-	s.Control(feedOf, couchfake.Spoil{Rows: 50, Finish: true, Call: db.FailOver}, 2)
+	orders := []*couchfake.Order{
+		s.Control(feedOf, couchfake.Spoil{Rows: 97, Cut: true}, 3),
+		s.Control(feedOf, couchfake.Spoil{Bytes: 4321, Cut: true}, 3),
+		s.Control(feedOf, couchfake.Spoil{Cut: true}, 1),
+		s.Control(feedOf, couchfake.Spoil{Rows: 50, Finish: true, Call: db.FailOver}, 2),
+	}
 	followers := make([]*follower, 3)
 	var reading, writing sync.WaitGroup
 	for i := range followers {
@@ -93,6 +95,9 @@ func TestFollowersSeeEverythingWhileAllGoesWrong(t *testing.T) {
 	writing.Wait()
 	put(t, db, "zz-last", `{}`)
 	reading.Wait()
+	for _, o := range orders {
+		o.Cancel()
+	}
 	for i, f := range followers {
 		f.catchUp(t)
 		for d := range db.Docs() {
