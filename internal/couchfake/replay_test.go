@@ -2,6 +2,7 @@ package couchfake_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
@@ -222,5 +223,65 @@ func TestRecordedAccess(t *testing.T) {
 		only: []string{
 			"security_set", "member_info", "member_purged_infos", "member_local_put", "member_all_dbs", "session", "bad_cookie", "after_revoked",
 		},
+	}.play(t, testUsers())
+}
+
+func TestRecordedLimits(t *testing.T) {
+	script{
+		file:   "e2_limits",
+		before: map[string]func(*testing.T, *couchfake.Server){"": makes("lim")},
+		only:   []string{"int_digits_400", "int_get_400", "int_get_5000"},
+	}.play(t, testUsers())
+}
+
+// TestDeepAndLargeDocuments sends what the recordings only show the beginning of.
+func TestDeepAndLargeDocuments(t *testing.T) {
+	s := start(t, couchfake.Options{})
+	create(t, s, "lim", 2)
+	for _, e := range recordings(t, "e2_limits") {
+		body := ""
+		switch e.Label {
+		case "deep_9990", "deep_12000", "deep_100000":
+			n := (e.Request.Body.Truncated - len(`{"v":}`)) / 2
+			body = `{"v":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`
+		case "big_key":
+			body = `{"` + strings.Repeat("k", 100_000) + `": 1}`
+		case "max_doc_8mb_minus":
+			body = `{"v": "` + strings.Repeat("y", 7_900_000) + `"}`
+		default:
+			continue
+		}
+		if len(body) != e.Request.Body.Truncated {
+			t.Fatalf("%s: %d bytes, recorded %d", e.Label, len(body), e.Request.Body.Truncated)
+		}
+		res, answer := ask(t, e.Request.Method, s.URL()+e.Request.Path, body)
+		if res.StatusCode != e.Response.Status || answer != e.Response.Body.Text {
+			t.Errorf("%s: %d %s, recorded %d %s", e.Label, res.StatusCode, answer, e.Response.Status, e.Response.Body.Text)
+		}
+	}
+	longest := 0
+	for _, l := range strings.Split(read(t, s, "/lim/_changes?include_docs=true"), "\n") {
+		longest = max(longest, len(l))
+	}
+	if longest < 7_900_000 {
+		t.Errorf("the longest line has %d bytes", longest)
+	}
+}
+
+func TestRecordedAttachments(t *testing.T) {
+	script{
+		file: "f_attachments",
+		before: map[string]func(*testing.T, *couchfake.Server){
+			"": func(t *testing.T, s *couchfake.Server) {
+				replicate(t, create(t, s, "atts", 2), "a", `{"title":"x","_attachments":{
+					"t.txt":{"content_type":"text/plain","revpos":1,"digest":"md5-m753iCrMcZJ3Jasqy/1yrA==","length":500,"stub":true},
+					"b.bin":{"content_type":"application/octet-stream","revpos":1,"digest":"md5-JDLoGy0U9H3Krb4Qla4vVQ==","length":3000,"stub":true}}}`,
+					"1-081f2115e1b519d8a878ea864c242874")
+			},
+			"drop_atts": func(t *testing.T, s *couchfake.Server) {
+				replicate(t, database(t, s, "atts"), "a", `{"title":"y"}`, "3-d9b60a20f768bc2d86235a25a562fc10", "2-b50fb9c399454d8afc650108eb6699fc")
+			},
+		},
+		only: []string{"stub", "update_keep_stub", "stub_after", "drop_atts", "after_drop", "get_att_gone"},
 	}.play(t, testUsers())
 }
