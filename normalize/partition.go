@@ -22,9 +22,12 @@ type partitioner struct {
 	zone   *time.Location
 	// none is the default partition, or no partition at all.
 	none partition
-	// known are the partitions made so far, by the text of their values.
-	known map[string]partition
-	buf   []byte
+	// texts and moments are the partitions made so far, by the text of their
+	// values, and by the clock in the zone, in units of so many seconds.
+	texts   map[string]partition
+	moments map[int64]partition
+	unit    int64
+	buf     []byte
 }
 
 const (
@@ -35,7 +38,7 @@ const (
 )
 
 func newPartitioner(o *Options) (*partitioner, error) {
-	p := &partitioner{name: o.PartitionName, known: make(map[string]partition)}
+	p := &partitioner{name: o.PartitionName, texts: make(map[string]partition), moments: make(map[int64]partition)}
 	if o.PartitionField == "" {
 		return p, nil
 	}
@@ -43,6 +46,7 @@ func newPartitioner(o *Options) (*partitioner, error) {
 	if p.layout, err = timeLayout(o.PartitionFormat); err != nil {
 		return nil, err
 	}
+	p.unit = unit(p.layout)
 	if p.zone, err = time.LoadLocation(o.PartitionTimezone); err != nil || o.PartitionTimezone == "Local" {
 		return nil, fmt.Errorf("%w: partition time zone %q is not known", ErrOptions, o.PartitionTimezone)
 	}
@@ -81,36 +85,68 @@ next:
 	return layout.String(), nil
 }
 
-// of is the partition of a value, false for the default partition.
-func (p *partitioner) of(body []byte, t *token) (partition, bool) {
-	p.buf = p.buf[:0]
-	if p.layout == "" {
-		p.text(body, t)
-	} else if at, ok := p.time(body, t); ok {
-		p.buf = at.AppendFormat(p.buf, p.layout)
+// unit is the number of seconds within which a layout gives one text.
+func unit(layout string) int64 {
+	const minute, hour, day = 60, 3600, 86400
+	switch {
+	case strings.Contains(layout, "04"):
+		return minute
+	case strings.Contains(layout, "15"):
+		return hour
 	}
-	if len(p.buf) == 0 {
-		return p.none, false
-	}
-	if known, ok := p.known[string(p.buf)]; ok {
-		return known, known.path != p.none.path
-	}
-	return p.add(string(p.buf))
+	return day
 }
 
-func (p *partitioner) add(value string) (partition, bool) {
-	made := partition{hudi.String(value), hudi.PartitionPath(p.name, value, false)}
-	if len(made.path) > maxFolder || strings.IndexByte(value, 0) >= 0 {
-		made = p.none
+// of is the partition of a value, false for the default partition.
+func (p *partitioner) of(body []byte, t *token) (partition, bool) {
+	if p.layout != "" {
+		return p.moment(p.time(body, t))
 	}
-	if len(p.known) >= maxKnown {
-		clear(p.known)
+	p.buf = p.buf[:0]
+	if p.text(body, t); len(p.buf) == 0 {
+		return p.none, false
 	}
-	if made.path == p.none.path { // also a value that spells the default's name
-		made = p.none
+	made, known := p.texts[string(p.buf)]
+	if !known {
+		made = remember(p.texts, string(p.buf), p.folder(string(p.buf)))
 	}
-	p.known[value] = made
 	return made, made.path != p.none.path
+}
+
+// moment is the partition of a point in time.
+func (p *partitioner) moment(at time.Time, ok bool) (partition, bool) {
+	if !ok {
+		return p.none, false
+	}
+	_, offset := at.Zone()
+	n := at.Unix() + int64(offset)
+	key := n / p.unit
+	if n%p.unit < 0 {
+		key--
+	}
+	made, known := p.moments[key]
+	if !known {
+		made = remember(p.moments, key, p.folder(at.Format(p.layout)))
+	}
+	return made, made.path != p.none.path
+}
+
+func remember[K comparable](known map[K]partition, key K, made partition) partition {
+	if len(known) >= maxKnown {
+		clear(known)
+	}
+	known[key] = made
+	return made
+}
+
+// folder is the partition of a text: the default one when no folder can have
+// that name, or when it spells the default's.
+func (p *partitioner) folder(value string) partition {
+	path := hudi.PartitionPath(p.name, value, false)
+	if len(path) > maxFolder || strings.IndexByte(value, 0) >= 0 || path == p.none.path {
+		return p.none
+	}
+	return partition{hudi.String(value), path}
 }
 
 // text appends the text of a value that has a plain one.
@@ -152,7 +188,10 @@ func (p *partitioner) parse(text []byte) (time.Time, bool) {
 	const date = "2006-01-02"
 	if len(text) == len(date) && text[4] == '-' {
 		at, err := time.Parse(date, shared(text))
-		return at, err == nil
+		if err != nil {
+			return time.Time{}, false
+		}
+		return inYears(at)
 	}
 	if n, ok := digits(text); ok {
 		return p.epoch(n)

@@ -4,8 +4,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	_ "time/tzdata" // the tests need zones on every machine
 
+	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/normalize"
 )
 
@@ -38,6 +40,9 @@ func TestPartition(t *testing.T) {
 		{"yyyyMMdd", "", `2024`, none},
 		{"yyyyMMdd", "", `999999999999999999`, none},
 		{"yyyyMMdd", "", `1e300`, none},
+		{"yyyyMMdd", "", `"0000-01-01"`, none},
+		{"yyyyMMddHH", "America/St_Johns", `-1704497401`, "1915122720"},
+		{"yyyyMMdd", "", `"1969-12-31T23:59:59Z"`, "19691231"},
 		{"yyyyMMdd", "", `"2024-13-05"`, none},
 		{"yyyyMMdd", "", `"2024-02-30T00:00:00Z"`, none},
 		{"yyyyMMdd", "", `"2024-01-05T23:30:00"`, none},
@@ -103,13 +108,23 @@ func TestPartitionFieldWithoutColumn(t *testing.T) {
 	}
 }
 
+// More partitions than are remembered, by text and by day.
 func TestManyPartitions(t *testing.T) {
-	n := normalizer(t, normalize.Options{PartitionField: "k"})
-	s := normalized(t, n, bodies(t, `{"k":0}`), nil).Schema
-	for i := range 5000 {
-		r := normalized(t, n, bodies(t, `{"k":`+strconv.Itoa(i)+`}`), s)
-		if want := "pt=" + strconv.Itoa(i); r.Records[0].Key.Partition != want {
-			t.Fatal(r.Records[0].Key.Partition, want)
+	const many, day = 10_000, 86_400
+	for format, folder := range map[string]func(i int) string{
+		"":         func(i int) string { return strconv.Itoa(1_000_000_000 + i*day) },
+		"yyyyMMdd": func(i int) string { return time.Unix(1_000_000_000+int64(i)*day, 0).UTC().Format("20060102") },
+	} {
+		n := normalizer(t, normalize.Options{PartitionField: "k", PartitionFormat: format})
+		var b changes.Batch
+		for i := range many {
+			b.Changes = append(b.Changes, change(t, strconv.Itoa(i), `{"k":`+strconv.Itoa(1_000_000_000+i*day)+`}`))
+		}
+		r := normalized(t, n, b, nil)
+		for i := range many {
+			if want := "pt=" + folder(i); r.Records[i].Key.Partition != want || at(r, i, "pt") != folder(i) {
+				t.Fatal(r.Records[i].Key.Partition, want)
+			}
 		}
 	}
 }

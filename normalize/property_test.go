@@ -54,9 +54,9 @@ func randomBatch(t *testing.T, r *rand.Rand, twice bool) changes.Batch {
 }
 
 func TestAgainstReference(t *testing.T) {
-	rounds := 1500
+	rounds := 600
 	if testing.Short() {
-		rounds = 300
+		rounds = 150
 	}
 	for seed := range uint64(rounds) {
 		r := rand.New(rand.NewPCG(seed, 7))
