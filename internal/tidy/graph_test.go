@@ -38,7 +38,7 @@ func graph() map[string][]string {
 		"normalize":     {"changes", "hudi"},
 		"hudi/timeline": {"hudi", "commitmeta", "storage", "hudi/logfile", "hudi/basefile"},
 		"table":         {"hudi", "hudi/timeline", "commitmeta", "storage"},
-		"reader":        {"hudi", "hudi/basefile", "hudi/logfile", "commitmeta", "table"},
+		"reader":        {"hudi", "hudi/basefile", "hudi/logfile", "hudi/timeline", "commitmeta", "table"},
 		"index":         {"hudi", "hudi/basefile", "internal/bloom", "table", "reader"},
 		"writer":        {"hudi", "hudi/basefile", "hudi/logfile", "commitmeta", "table", "reader"},
 		"compaction":    {"hudi", "hudi/timeline", "commitmeta", "table", "reader", "writer"},

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// Keys of log lines.
+const (
+	keyInstant     = "instant"
+	keyLastSeq     = "last_seq"
+	keyRows        = "rows"
+	keyUpserts     = "upserts"
+	keyInserts     = "inserts"
+	keyDeletes     = "deletes"
+	keyReplayed    = "replayed"
+	keyQuarantined = "quarantined"
+	keyRescued     = "rescued"
+	keyFiles       = "files"
+	keyBytes       = "bytes"
+	keyPending     = "pending"
+	keyTook        = "took"
+	keySource      = "source"
+	keyTable       = "table"
+	keyReason      = "reason"
+	keyWait        = "wait"
+)
+
+// newLogger writes text to a terminal and JSON elsewhere unless told otherwise.
+func newLogger(w io.Writer, format, level string) *slog.Logger {
+	o := &slog.HandlerOptions{Level: logLevel(level)}
+	if format == "text" || (format == "" && terminal(w)) {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+func logLevel(s string) slog.Level {
+	switch strings.ToLower(s) {
+	case "debug":
+		return slog.LevelDebug
+	case "warn":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}

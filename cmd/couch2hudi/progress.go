@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/pipeline"
+)
+
+// progress shows what an ingest does: a live line on a terminal, one log line
+// a commit elsewhere.
+type progress struct {
+	log  *slog.Logger
+	live io.Writer // nil: no live line
+	now  func() time.Time
+
+	mu      sync.Mutex
+	began   time.Time
+	drawn   time.Time
+	rows    int64 // read since the start
+	pending int64
+	last    pipeline.Progress
+	lastAt  time.Time
+	window  []sample
+}
+
+// sample is a point for the rate of the last seconds.
+type sample struct {
+	at   time.Time
+	rows int64
+}
+
+const (
+	drawEvery  = 200 * time.Millisecond
+	rateWindow = 5 * time.Second
+)
+
+func newProgress(log *slog.Logger, live io.Writer) *progress {
+	p := &progress{log: log, live: live, now: time.Now}
+	p.began = p.now()
+	return p
+}
+
+// events are the hooks for the pipeline.
+func (p *progress) events() pipeline.Events {
+	return pipeline.Events{Committed: p.committed, Read: p.read}
+}
+
+func (p *progress) read(r pipeline.Reading) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows += r.Rows
+	p.pending = r.Pending
+	now := p.now()
+	p.window = append(p.window, sample{now, p.rows})
+	for len(p.window) > 1 && now.Sub(p.window[0].at) > rateWindow {
+		p.window = p.window[1:]
+	}
+	if now.Sub(p.drawn) >= drawEvery {
+		p.draw(now)
+	}
+}
+
+func (p *progress) committed(c pipeline.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last, p.lastAt, p.pending = c, p.now(), c.Pending
+	if p.live != nil {
+		p.draw(p.lastAt)
+		return
+	}
+	p.log.Info("committed", keyInstant, string(c.Instant), keyRows, c.Stats.Rows, keyInserts, c.Stats.Inserts,
+		keyUpserts, c.Stats.Upserts, keyDeletes, c.Stats.Deletes, keyReplayed, c.Stats.Replayed,
+		keyRescued, c.Stats.Rescued, keyQuarantined, c.Stats.Quarantined, keyFiles, c.Files, keyBytes, c.Bytes,
+		keyPending, c.Pending, keyTook, c.Took, keyLastSeq, c.LastSeq)
+}
+
+// draw overwrites the live line. The caller holds the lock.
+func (p *progress) draw(now time.Time) {
+	if p.live == nil {
+		return
+	}
+	p.drawn = now
+	last := "no commit yet"
+	if p.last.Instant != "" {
+		last = fmt.Sprintf("last commit %s (%d rows, %s ago)", p.last.Instant, p.last.Stats.Rows,
+			now.Sub(p.lastAt).Round(time.Second))
+	}
+	_, _ = fmt.Fprintf(p.live, "\r\x1b[K%d rows, %.0f rows/s, %d pending, %s", p.rows, p.rate(now), p.pending, last)
+}
+
+func (p *progress) rate(now time.Time) float64 {
+	if len(p.window) == 0 {
+		return 0
+	}
+	first := p.window[0]
+	seconds := now.Sub(first.at).Seconds()
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(p.rows-first.rows) / seconds
+}
+
+// done ends the live line.
+func (p *progress) done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live != nil && !p.drawn.IsZero() {
+		p.draw(p.now())
+		_, _ = fmt.Fprintln(p.live)
+	}
+}

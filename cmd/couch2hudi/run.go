@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/normalize"
+	"github.com/couch2hudi/couch2hudi/pipeline"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// ingestFlags are the flags of run that are no part of the config.
+type ingestFlags struct {
+	once bool
+	// quiet shows neither log lines nor a live line (the demo speaks itself).
+	quiet bool
+}
+
+func newRun(s streams) *cobra.Command {
+	var file string
+	var f ingestFlags
+	c := &cobra.Command{
+		Use:   "run --source URL --table URL",
+		Short: "Follow a CouchDB database into a table",
+		Long: `Follow a CouchDB database into an Apache Hudi table until stopped, or with
+--once until caught up.
+
+The table's last commit holds the position: start it again and it goes on. Flags
+win over the config file. Secrets belong in the file as ${ENV} or file:PATH, or
+in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
+		Example: `  couch2hudi run --source couchdb://user:pass@localhost:5984/shop --table ./shop-table
+  couch2hudi run -c couch2hudi.yaml --once
+  couch2hudi run --source http://localhost:5984/shop --table ./shop-table \
+      --partition-field createdAt --partition-format yyyyMMdd --commit-interval 10s`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(c, file)
+			if err != nil {
+				return err
+			}
+			return ingest(c.Context(), s, cfg, f)
+		},
+	}
+	d := config.Default()
+	c.Flags().StringVarP(&file, "config", "c", "", "config file (YAML); flags win over it")
+	c.Flags().BoolVar(&f.once, "once", false, "stop with 0 when caught up")
+	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, or http(s)://host/db")
+	c.Flags().String("table", "", "file:///path or a bare path")
+	c.Flags().String("since", d.Source.Since, "where to begin when the table has no checkpoint: 0, now, or a seq")
+	c.Flags().String("table-name", "", "the table's name (default: the database's)")
+	c.Flags().String("partition-field", "", "document field that partitions the table (default: none)")
+	c.Flags().String("partition-format", "", "how its times become folders, such as yyyyMMdd")
+	c.Flags().String("deletes", d.Table.Deletes, "tombstone (a row that says so) or hard (the row goes)")
+	c.Flags().Duration("commit-interval", time.Duration(d.Commit.Interval), "close a commit this long after its first row")
+	c.Flags().Bool("keep-doc", d.Columns.KeepDoc, "keep the whole document in the column _doc")
+	c.Flags().String("log-format", "", "text or json (default: text on a terminal, else json)")
+	c.Flags().String("log-level", d.Log.Level, "debug, info, warn or error")
+	return c
+}
+
+// ingest opens source and table and runs the pipeline.
+func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (err error) {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
+	live := io.Writer(nil)
+	if f.quiet {
+		log = newLogger(io.Discard, "json", cfg.Log.Level)
+	} else if terminal(s.err) {
+		live = s.err
+	}
+	source, err := openSource(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	t, release, err := openForWriting(ctx, cfg, source)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	show := newProgress(log, live)
+	defer show.done()
+	o, err := options(ctx, cfg, f, source, t)
+	if err != nil {
+		return err
+	}
+	o.Events = show.events()
+	p, err := pipeline.New(ctx, o)
+	if err != nil {
+		return err
+	}
+	log.Debug("following", keySource, cfg.Source.URL.String(), keyTable, cfg.Table.URL, keyLastSeq, string(p.Position()))
+	return atSince(p.Run(ctx), cfg, p)
+}
+
+// atSince tells a --since that the source cannot read from a lost position.
+func atSince(err error, cfg config.Config, p *pipeline.Ingest) error {
+	if errors.Is(err, changes.ErrPosition) && p.Position() == changes.Position(cfg.Source.Since) {
+		return &sinceError{err}
+	}
+	return err
+}
+
+// options is the config in the pipeline's words.
+func options(ctx context.Context, cfg config.Config, f ingestFlags, source changes.Source, t *table.Table) (pipeline.Options, error) {
+	o := pipeline.Options{Source: source, Table: t, Name: cfg.Source.Name, Once: f.once,
+		Interval: time.Duration(cfg.Commit.Interval), MaxRows: cfg.Commit.MaxRows, MaxBytes: int64(cfg.Commit.MaxBytes),
+		Layout: layout(cfg)}
+	n, err := normalize.New(normalize.Options{Table: t.Name(), Ordering: pipeline.OrderingLeafSum, Deletes: cfg.Table.Deletes,
+		PartitionField: cfg.Table.Partition.Field, PartitionFormat: cfg.Table.Partition.Format,
+		PartitionTimezone: cfg.Table.Partition.Timezone, PartitionName: cfg.Table.Partition.Name,
+		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns})
+	if err != nil {
+		return o, &usageError{err: err}
+	}
+	o.Normalizer = n
+	switch cfg.Source.Since {
+	case "", "0":
+	case "now":
+		if o.Since, err = source.Now(ctx); err != nil {
+			return o, fmt.Errorf("find the newest position: %w", err)
+		}
+	default:
+		o.Since = changes.Position(cfg.Source.Since)
+	}
+	return o, nil
+}
+
+func layout(cfg config.Config) pipeline.Layout {
+	l := pipeline.Layout{Index: "bloom", Key: "_id"}
+	if p := cfg.Table.Partition; p.Field != "" {
+		l.PartitionField, l.PartitionFormat, l.Timezone, l.PartitionName = p.Field, p.Format, p.Timezone, p.Name
+	}
+	return l
+}

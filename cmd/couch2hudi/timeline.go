@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// instantLine is one line of `timeline --format jsonl`, a contract.
+type instantLine struct {
+	Instant   string            `json:"instant"`
+	Completed string            `json:"completed,omitempty"`
+	Action    string            `json:"action"`
+	State     string            `json:"state"`
+	Upserts   int64             `json:"upserts"`
+	Deletes   int64             `json:"deletes"`
+	Inserts   int64             `json:"inserts"`
+	Files     int64             `json:"files"`
+	Bytes     int64             `json:"bytes"`
+	LastSeq   string            `json:"last_seq,omitempty"`
+	Extra     map[string]string `json:"extra,omitempty"`
+}
+
+func newTimeline(s streams) *cobra.Command {
+	var url, format string
+	c := &cobra.Command{
+		Use:   "timeline --table URL",
+		Short: "List the instants of a table: state, action, rows, last_seq",
+		Example: `  couch2hudi timeline --table ./demo-table
+  couch2hudi timeline --table ./demo-table --format jsonl | jq -r .last_seq`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf("--format", format, "", "table", "jsonl"); err != nil {
+				return err
+			}
+			t, closeTable, err := openForReading(c.Context(), url)
+			if err != nil {
+				return err
+			}
+			defer closeTable()
+			return printTimeline(c.Context(), s, t, format)
+		},
+	}
+	c.Flags().StringVar(&url, "table", "", "the table: file:///path or a bare path")
+	c.Flags().StringVar(&format, "format", "", "table or jsonl (default: table on a terminal, else jsonl)")
+	return c
+}
+
+func printTimeline(ctx context.Context, s streams, t *table.Table, format string) error {
+	v, err := t.View(ctx)
+	if err != nil {
+		return err
+	}
+	var emit func(instantLine) error
+	flush := func() error { return nil }
+	if format == "jsonl" || (format == "" && !terminal(s.out)) {
+		e := json.NewEncoder(s.out)
+		e.SetEscapeHTML(false)
+		emit = func(l instantLine) error { return e.Encode(l) }
+	} else {
+		emit, flush = timelineTable(s.out)
+	}
+	for _, i := range v.Instants() {
+		line, err := describe(ctx, v, i)
+		if err != nil {
+			return err
+		}
+		if err := emit(line); err != nil {
+			return err
+		}
+	}
+	return flush()
+}
+
+// describe is what one instant says of itself.
+func describe(ctx context.Context, v *table.View, i timeline.Instant) (instantLine, error) {
+	l := instantLine{Instant: string(i.Time), Action: string(i.Action), State: strings.ToUpper(i.State.String())}
+	if !i.Done() {
+		return l, nil
+	}
+	l.Completed = i.Modified.UTC().Format("2006-01-02T15:04:05.000Z")
+	if !i.Writes() {
+		return l, nil
+	}
+	b, err := v.Body(ctx, i)
+	if err != nil {
+		return l, fmt.Errorf("read instant %s: %w", i.Time, err)
+	}
+	for _, stats := range b.Stats {
+		for k := range stats {
+			l.Upserts += stats[k].Updates
+			l.Inserts += stats[k].Inserts
+			l.Deletes += stats[k].Deletes
+			l.Bytes += stats[k].Bytes
+			l.Files++
+		}
+	}
+	l.LastSeq = b.Extra[commitmeta.ExtraLastSeq]
+	l.Extra = map[string]string{}
+	for k, value := range b.Extra {
+		if k != commitmeta.ExtraSchema && k != commitmeta.ExtraLastSeq {
+			l.Extra[k] = value
+		}
+	}
+	return l, nil
+}
+
+// timelineTable prints instants as aligned columns.
+func timelineTable(out io.Writer) (emit func(instantLine) error, flush func() error) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "INSTANT\tACTION\tSTATE\tINSERTS\tUPSERTS\tDELETES\tFILES\tBYTES\tLAST_SEQ")
+	emit = func(l instantLine) error {
+		_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", l.Instant, l.Action, l.State,
+			l.Inserts, l.Upserts, l.Deletes, l.Files, l.Bytes, shorten(l.LastSeq))
+		return err
+	}
+	return emit, w.Flush
+}
+
+// shorten keeps a long seq readable in a table; jsonl has it whole.
+func shorten(seq string) string {
+	const most = 24
+	if len(seq) <= most {
+		return seq
+	}
+	return seq[:most-1] + "…"
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/changes/couchdb"
+	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/couchfake"
+	"github.com/couch2hudi/couch2hudi/storage"
+	"github.com/couch2hudi/couch2hudi/storage/file"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// This file is the only one that names drivers.
+
+// openSource opens the database that the config names.
+func openSource(ctx context.Context, cfg config.Config, log *slog.Logger) (changes.Source, error) {
+	o := couchdb.Options{URL: cfg.Source.URL.Reveal(), Credentials: credentials(cfg.Source),
+		Heartbeat: time.Duration(cfg.Source.Heartbeat), BatchRows: cfg.Source.BatchRows, IncludeDesign: cfg.Source.IncludeDesign,
+		Events: couchdb.Events{Retried: func(r couchdb.Retried) {
+			log.Warn("source failed, trying again", keyReason, r.Err.Error(), keyWait, r.Wait)
+		}}}
+	s, err := couchdb.Open(ctx, o)
+	if errors.Is(err, couchdb.ErrOptions) {
+		return nil, &usageError{err: err, command: "couch2hudi run"}
+	}
+	return s, err
+}
+
+// credentials reads the name and password anew whenever it is asked: from the
+// environment, or from the URL with its references, so that a rotated secret
+// needs no restart.
+func credentials(cfg config.Source) func(context.Context) (user, password string, err error) {
+	return func(context.Context) (user, password string, err error) {
+		if user = os.Getenv("COUCH2HUDI_USER"); user != "" {
+			return user, os.Getenv("COUCH2HUDI_PASSWORD"), nil
+		}
+		text, err := cfg.Reread()
+		if err != nil {
+			return "", "", err
+		}
+		u, err := config.ParseSourceURL(text)
+		return u.User, u.Password.Reveal(), err
+	}
+}
+
+// openBucket opens the folder that a table URL names.
+func openBucket(url string) (*storage.Bucket, string, error) {
+	path, err := config.ParseTableURL(url)
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := file.New(path, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	return storage.New(d, nil), path, nil
+}
+
+// openForReading opens a table that exists.
+func openForReading(ctx context.Context, url string) (*table.Table, func(), error) {
+	if url == "" {
+		return nil, nil, &usageError{err: errors.New("--table is missing")}
+	}
+	b, path, err := openBucket(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := table.Open(ctx, b, table.Options{ReadOnly: true, Location: path})
+	if err != nil {
+		return nil, nil, errors.Join(err, b.Close())
+	}
+	return t, func() { _ = b.Close() }, nil
+}
+
+// openForWriting opens the table or creates it, and takes its lease. release
+// gives both back.
+func openForWriting(ctx context.Context, cfg config.Config, source changes.Source) (*table.Table, func() error, error) {
+	b, path, err := openBucket(cfg.Table.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := openOrCreate(ctx, b, path, cfg, source)
+	if err != nil {
+		return nil, nil, errors.Join(err, b.Close())
+	}
+	lease, err := t.Lease(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, b.Close())
+	}
+	return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
+}
+
+func openOrCreate(ctx context.Context, b *storage.Bucket, path string, cfg config.Config, source changes.Source) (*table.Table, error) {
+	o := table.Options{Location: path}
+	there, err := table.Exists(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if there {
+		return table.Open(ctx, b, o)
+	}
+	// Asked first, so that a wrong password or a missing database leaves no
+	// empty table behind.
+	id, err := source.Identify(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("identify source: %w", err)
+	}
+	c := table.CreateOptions{Name: cfg.Table.Name, OrderColumn: hudi.ColumnRevOrder, KeyColumn: hudi.ColumnID}
+	if c.Name == "" {
+		c.Name = id.Name
+	}
+	if cfg.Table.Partition.Field != "" {
+		c.PartitionField = cfg.Table.Partition.Name
+	}
+	return table.Create(ctx, b, c, o)
+}
+
+// startStandIn starts the embedded CouchDB with one empty database and returns
+// its URL.
+func startStandIn(_ context.Context, database string) (url string, stop func(), err error) {
+	s, err := couchfake.Start(couchfake.Options{})
+	if err != nil {
+		return "", nil, fmt.Errorf("start the CouchDB stand-in: %w", err)
+	}
+	if _, err := s.Create(database); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("create database %s: %w", database, err), s.Close())
+	}
+	return s.URL() + "/" + database, func() { _ = s.Close() }, nil
+}
+
+// loadConfig reads the file, if any, and lets flags win over it.
+func loadConfig(c *cobra.Command, path string) (config.Config, error) {
+	cfg := config.Default()
+	if path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return cfg, &usageError{err: fmt.Errorf("read config: %w", err)}
+		}
+		if cfg, err = config.Parse(data); err != nil {
+			return cfg, fmt.Errorf("config %s: %w", path, err)
+		}
+	}
+	flags := c.Flags()
+	set := func(name string, to *string) {
+		if flags.Changed(name) {
+			*to, _ = flags.GetString(name)
+		}
+	}
+	var source string
+	set("source", &source)
+	if source != "" {
+		cfg.Source.URL = config.Secret(source)
+	}
+	set("table", &cfg.Table.URL)
+	set("since", &cfg.Source.Since)
+	set("table-name", &cfg.Table.Name)
+	set("partition-field", &cfg.Table.Partition.Field)
+	set("partition-format", &cfg.Table.Partition.Format)
+	set("deletes", &cfg.Table.Deletes)
+	set("log-format", &cfg.Log.Format)
+	set("log-level", &cfg.Log.Level)
+	if flags.Changed("commit-interval") {
+		d, _ := flags.GetDuration("commit-interval")
+		cfg.Commit.Interval = config.Duration(d)
+	}
+	if flags.Changed("keep-doc") {
+		cfg.Columns.KeepDoc, _ = flags.GetBool("keep-doc")
+	}
+	return cfg, nil
+}

@@ -1,0 +1,334 @@
+// Package pipeline runs the straight line from a source to a table: it is the
+// one room with both halves in it. A Step takes one batch of changes and makes
+// one commit of it, rows and position together.
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/index"
+	"github.com/couch2hudi/couch2hudi/normalize"
+	"github.com/couch2hudi/couch2hudi/table"
+	"github.com/couch2hudi/couch2hudi/writer"
+)
+
+// Options says how a source is followed into a table. The zero value of every
+// field is its default, but Source, Table and Normalizer are needed.
+type Options struct {
+	Source     changes.Source
+	Table      *table.Table
+	Normalizer *normalize.Normalizer
+	// Index answers where keys live; default: a global bloom index.
+	Index index.Index
+	// Name is the source's name in the checkpoint; default: its identity's.
+	Name string
+	// Since is where to begin when the table has no checkpoint; the zero
+	// position is the beginning.
+	Since changes.Position
+	// Once stops Run when the source has nothing more.
+	Once bool
+	// Interval closes a batch this long after its first row; default 60 s.
+	Interval time.Duration
+	// MaxRows and MaxBytes close a batch; defaults 100,000 and 128 MiB.
+	MaxRows  int
+	MaxBytes int64
+	// Ordering is the table's ordering rule; default "leaf-sum".
+	Ordering string
+	// Layout is what the table pins, as written into each commit.
+	Layout Layout
+	// Writer is how files are cut.
+	Writer writer.Options
+	// Clock is the wall clock; default time.Now.
+	Clock func() time.Time
+	// Events tells an observer what happens; nil functions are not called.
+	Events Events
+}
+
+// Events is how the pipeline reports: it neither logs nor counts by itself.
+type Events struct {
+	// Committed is called after each commit.
+	Committed func(Progress)
+	// Read is called when a part of a batch has arrived.
+	Read func(Reading)
+}
+
+// Reading says how far a batch is that is still open.
+type Reading struct {
+	Rows    int64
+	Bytes   int64
+	Pending int64
+}
+
+// Progress is what one Step did.
+type Progress struct {
+	// Instant is the commit's, empty when there was nothing to commit.
+	Instant hudi.Time
+	// LastSeq is the position that the commit holds.
+	LastSeq string
+	Stats   commitmeta.Stats
+	// Files and Bytes are what the commit wrote.
+	Files int
+	Bytes int64
+	// Pending is the source's estimate of rows still to come.
+	Pending int64
+	// CaughtUp says that the source had nothing more.
+	CaughtUp bool
+	// Took is how long placing and writing took, without waiting for rows.
+	Took time.Duration
+}
+
+const (
+	defaultInterval = time.Minute
+	defaultMaxRows  = 100_000
+	defaultMaxBytes = 128 << 20
+	// emptyCommitEvery bounds how often a checkpoint moves without rows.
+	emptyCommitEvery = time.Minute
+	// OrderingLeafSum orders by the sum of all leaves' generations.
+	OrderingLeafSum = "leaf-sum"
+)
+
+func (o Options) withDefaults() Options {
+	if o.Interval <= 0 {
+		o.Interval = defaultInterval
+	}
+	if o.MaxRows <= 0 {
+		o.MaxRows = defaultMaxRows
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.Ordering == "" {
+		o.Ordering = OrderingLeafSum
+	}
+	if o.Index == nil {
+		o.Index = index.NewBloom(index.BloomOptions{})
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return o
+}
+
+// Ingest follows one source into one table. It holds no progress of its own:
+// the last completed commit is the only memory. It is not safe for concurrent
+// use, and its owner holds the table's lease.
+type Ingest struct {
+	o        Options
+	identity changes.Identity
+	name     string
+	// checkpoint is the one of the last commit, other sources' entries
+	// included; position is where the next batch begins.
+	checkpoint commitmeta.Checkpoint
+	position   changes.Position
+	feed       *feed
+	lastCommit time.Time
+	// uncommitted counts rows read since the last commit.
+	uncommitted commitmeta.Stats
+}
+
+// New prepares an Ingest: it rolls back what a dead writer left, finds the
+// last checkpoint and holds it against the source's identity.
+func New(ctx context.Context, o Options) (*Ingest, error) {
+	o = o.withDefaults()
+	p := &Ingest{o: o, lastCommit: o.Clock()}
+	if _, err := o.Table.Recover(ctx); err != nil {
+		return nil, fmt.Errorf("recover table: %w", err)
+	}
+	id, err := o.Source.Identify(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("identify source: %w", err)
+	}
+	p.identity = id
+	p.name = o.Name
+	if p.name == "" {
+		p.name = id.Name
+	}
+	if o.Ordering == OrderingLeafSum && !id.Leaves {
+		return nil, fmt.Errorf("%w: the table orders by the sum of leaf revisions, which a %s source does not list", ErrPinned, id.Kind)
+	}
+	v, err := o.Table.View(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("view table: %w", err)
+	}
+	if err := p.restore(ctx, v); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Position is where the next batch begins.
+func (p *Ingest) Position() changes.Position { return p.position }
+
+// Run steps until ctx is done, or until the source has nothing more when Once
+// is set. Being stopped is no error: the open batch is abandoned.
+func (p *Ingest) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.feed = startFeed(ctx, p.o, p.position)
+	defer p.feed.stop()
+	defer cancel()
+	for {
+		progress, err := p.Step(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil // stopped: the batch is abandoned, the last commit stands
+		case err != nil:
+			return err
+		case p.o.Once && progress.CaughtUp:
+			return nil
+		}
+	}
+}
+
+// Step waits for one batch and commits it. A batch without anything to write
+// moves the checkpoint at most once a minute.
+func (p *Ingest) Step(ctx context.Context) (Progress, error) {
+	if p.feed == nil {
+		p.feed = &feed{o: p.o, position: p.position}
+	}
+	g, err := p.feed.next(ctx)
+	if err != nil {
+		return Progress{}, fmt.Errorf("read %s %q: %w", p.identity.Kind, p.identity.Name, err)
+	}
+	began := p.o.Clock()
+	progress, err := p.apply(ctx, g)
+	if err != nil {
+		return Progress{}, err
+	}
+	progress.Took = p.o.Clock().Sub(began)
+	progress.Pending, progress.CaughtUp = g.batch.Pending, g.batch.CaughtUp
+	if progress.Instant != "" && p.o.Events.Committed != nil {
+		p.o.Events.Committed(progress)
+	}
+	return progress, nil
+}
+
+// apply turns one gathered batch into a commit.
+func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
+	v, err := p.o.Table.View(ctx)
+	if err != nil {
+		return Progress{}, fmt.Errorf("view table: %w", err)
+	}
+	schema, err := v.Schema(ctx)
+	if errors.Is(err, table.ErrNoSchema) {
+		schema, err = nil, nil
+	}
+	if err != nil {
+		return Progress{}, fmt.Errorf("read schema: %w", err)
+	}
+	shaped, err := p.o.Normalizer.Normalize(g.batch, schema)
+	if err != nil {
+		return Progress{}, fmt.Errorf("normalize: %w", err)
+	}
+	placed, err := index.Tag(ctx, p.o.Index, v, shaped.Schema, shaped.Records, index.TagOptions{Epoch: p.epoch()})
+	if err != nil {
+		return Progress{}, fmt.Errorf("find keys: %w", err)
+	}
+	p.count(shaped, placed)
+	if !p.due(g, len(placed.Records)+len(shaped.Rejects)) {
+		p.position = g.batch.Last
+		return Progress{LastSeq: string(g.batch.Last)}, nil
+	}
+	return p.commit(ctx, g, shaped, placed)
+}
+
+// due says whether a batch is worth a commit of its own.
+func (p *Ingest) due(g gathered, writes int) bool {
+	if writes > 0 {
+		return true
+	}
+	moved := p.uncommitted.Rows > 0 || g.skipped
+	if !moved || g.batch.Last == p.committed() {
+		return false
+	}
+	return (p.o.Once && g.batch.CaughtUp) || p.o.Clock().Sub(p.lastCommit) >= emptyCommitEvery
+}
+
+func (p *Ingest) commit(ctx context.Context, g gathered, shaped normalize.Result, placed index.Tagged) (Progress, error) {
+	x, err := p.o.Table.Begin(ctx)
+	if err != nil {
+		return Progress{}, fmt.Errorf("begin commit: %w", err)
+	}
+	progress, err := p.fill(ctx, x, g, shaped, placed)
+	if err != nil {
+		// The caller's ctx may be the reason; cleaning up must still work.
+		if abort := x.Abort(context.WithoutCancel(ctx)); abort != nil {
+			err = errors.Join(err, fmt.Errorf("abandon commit %s: %w", x.Instant(), abort))
+		}
+		return Progress{}, err
+	}
+	return progress, nil
+}
+
+// fill writes the files of an open commit and completes it.
+func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped normalize.Result, placed index.Tagged) (Progress, error) {
+	if len(shaped.Rejects) > 0 {
+		data, err := quarantine(shaped.Rejects)
+		if err != nil {
+			return Progress{}, err
+		}
+		if err := x.PutAside(ctx, quarantineName(x.Instant()), data); err != nil {
+			return Progress{}, fmt.Errorf("write quarantine: %w", err)
+		}
+	}
+	stats, err := writer.Write(ctx, x, shaped.Schema, placed.Records, p.o.Writer)
+	if err != nil {
+		return Progress{}, fmt.Errorf("write files of %s: %w", x.Instant(), err)
+	}
+	next := p.next(g.batch.Last)
+	body := p.body(next, shaped.Schema, stats)
+	if err := x.Commit(ctx, body); err != nil {
+		return Progress{}, fmt.Errorf("complete commit %s: %w", x.Instant(), err)
+	}
+	progress := Progress{Instant: x.Instant(), LastSeq: string(g.batch.Last), Stats: p.uncommitted, Files: len(stats)}
+	for i := range stats {
+		progress.Bytes += stats[i].Bytes
+	}
+	p.checkpoint, p.position = next, g.batch.Last
+	p.uncommitted, p.lastCommit = commitmeta.Stats{}, p.o.Clock()
+	return progress, nil
+}
+
+// body is what the completed instant says.
+func (p *Ingest) body(next commitmeta.Checkpoint, schema *hudi.Schema, stats []commitmeta.WriteStat) commitmeta.Body {
+	b := commitmeta.Body{Stats: map[string][]commitmeta.WriteStat{}, Operation: "UPSERT", Extra: map[string]string{
+		commitmeta.ExtraSchema:     schema.Avro(),
+		commitmeta.ExtraLastSeq:    next.Sources[p.name].Seq,
+		commitmeta.ExtraCheckpoint: next.Encode(),
+		commitmeta.ExtraOrdering:   p.o.Ordering,
+		commitmeta.ExtraLayout:     p.o.Layout.encode(),
+		commitmeta.ExtraStats:      p.uncommitted.Encode(),
+	}}
+	for _, s := range stats {
+		b.Stats[s.Partition] = append(b.Stats[s.Partition], s)
+	}
+	return b
+}
+
+func (p *Ingest) count(shaped normalize.Result, placed index.Tagged) {
+	s := &p.uncommitted
+	s.Rows += int64(shaped.Stats.Rows)
+	s.Collapsed += int64(shaped.Stats.Collapsed)
+	s.Rescued += int64(shaped.Stats.Rescued)
+	s.Unplaced += int64(shaped.Stats.DefaultPartition)
+	s.Quarantined += int64(len(shaped.Rejects))
+	s.Replayed += placed.Replayed
+	s.Moved += placed.Moved
+	for i := range placed.Records {
+		r := &placed.Records[i]
+		switch {
+		case r.Delete:
+			s.Deletes++
+		case r.File == "":
+			s.Inserts++
+		default:
+			s.Upserts++
+		}
+	}
+}
