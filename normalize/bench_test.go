@@ -263,6 +263,7 @@ func asAny(b *testing.B, docs [][]byte, columns []hudi.Column, buf []byte) []byt
 			row[i] = string(appendUnescaped(nil, value.text(s.data)))
 		case tokenComposite:
 			row[i] = shared(s.data[value.start:value.end])
+		default:
 		}
 	}
 	for _, doc := range docs {
@@ -311,6 +312,7 @@ func asAvro(b *testing.B, docs [][]byte, columns []hudi.Column) {
 			row = avroText(row, shared(scratch))
 		case tokenComposite:
 			row = avroText(row, shared(s.data[value.start:value.end]))
+		default:
 		}
 	}
 	for _, doc := range docs {
