@@ -4,6 +4,7 @@ import (
 	"crypto/md5" //nolint:gosec // digests of attachments are MD5 on every CouchDB
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -144,4 +145,74 @@ func parentAttachments(d *document, parent Rev) map[string]attachment {
 		out[a.name] = a
 	}
 	return out
+}
+
+// attachment answers /db/id/name. The fake keeps no content: PUT makes a stub, GET of what is there cannot be answered.
+func (x *exchange) attachment() error {
+	switch x.r.Method {
+	case http.MethodPut:
+		return x.putAttachment()
+	case http.MethodGet, http.MethodHead:
+		return x.getAttachment()
+	}
+	return x.allow(http.MethodGet, http.MethodHead, http.MethodPut)
+}
+
+func (x *exchange) getAttachment() error {
+	x.db.mu.RLock()
+	defer x.db.mu.RUnlock()
+	d := x.db.docs[x.id]
+	switch {
+	case d == nil:
+		return errMissing
+	case d.winner().deleted:
+		return errDeleted
+	}
+	if _, ok := parentAttachments(d, d.winner().rev())[x.attach]; !ok {
+		return notFound("Document is missing attachment")
+	}
+	return &failure{status: http.StatusNotImplemented, name: "not_implemented", reason: "this stand-in keeps no content of attachments"}
+}
+
+func (x *exchange) putAttachment() error {
+	data, err := x.body()
+	if err != nil {
+		return err
+	}
+	a := attachment{name: x.attach, contentType: x.r.Header.Get("Content-Type")}
+	if a.contentType == "" {
+		a.contentType = "application/octet-stream"
+	}
+	a.fill(data)
+	w := write{id: x.id, atts: []attachment{a}}
+	if err := x.mergeRev(&w); err != nil {
+		return err
+	}
+	x.db.mu.Lock()
+	if d := x.db.docs[x.id]; d != nil && len(w.path) > 0 {
+		if n := d.leaf(w.path[0]); n != nil {
+			w.body = n.body
+			w.atts = append(w.atts, othersThan(a.name, n)...)
+		}
+	}
+	rev, err := x.db.editLocked(w)
+	x.db.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	x.locate(x.database, x.id, x.attach)
+	x.json(http.StatusCreated, append(appendWritten(nil, x.id, rev.String()), '\n'))
+	return nil
+}
+
+// othersThan lists the attachments of a revision in their order, but for one.
+func othersThan(name string, n *node) []attachment {
+	if len(n.atts) == 0 {
+		return nil
+	}
+	list, err := parseAttachments(n.atts[len(`,"_attachments":`):])
+	if err != nil {
+		return nil // our own text: it parses
+	}
+	return slices.DeleteFunc(list, func(a attachment) bool { return a.name == name })
 }

@@ -239,7 +239,7 @@ func TestDeepAndLargeDocuments(t *testing.T) {
 	s := start(t, couchfake.Options{})
 	create(t, s, "lim", 2)
 	for _, e := range recordings(t, "e2_limits") {
-		body := ""
+		var body string
 		switch e.Label {
 		case "deep_9990", "deep_12000", "deep_100000":
 			n := (e.Request.Body.Truncated - len(`{"v":}`)) / 2
