@@ -22,41 +22,50 @@ const (
 
 // election picks the newest state of each document in a batch.
 type election struct {
-	newest map[string]int
-	state  []verdict
-	order  []int64
+	documents map[string]candidates
+	state     []verdict
+	order     []int64
+	// before is the change of the same document that arrived before, or -1.
+	before []int
 }
 
+// candidates are the changes of one document.
+type candidates struct{ newest, last int }
+
 func (e *election) begin(n int) {
-	if e.newest == nil {
-		e.newest = make(map[string]int, n)
+	if e.documents == nil {
+		e.documents = make(map[string]candidates, n)
 	}
 	e.state = slices.Grow(e.state[:0], n)[:n]
 	e.order = slices.Grow(e.order[:0], n)[:n]
+	e.before = slices.Grow(e.before[:0], n)[:n]
 }
 
-func (e *election) forget() { clear(e.newest) }
+func (e *election) forget() { clear(e.documents) }
 
 // offer enters change i; of equal orders the later arrival wins.
 func (e *election) offer(i int, id string, order int64) {
-	e.order[i] = order
-	e.state[i] = winner
-	if j, ok := e.newest[id]; ok {
-		if e.order[j] > order {
-			e.state[i] = loser
-			return
-		}
-		e.state[j] = loser
+	e.order[i], e.state[i], e.before[i] = order, winner, -1
+	c, ok := e.documents[id]
+	switch {
+	case !ok:
+		c.newest = i
+	case e.order[c.newest] > order:
+		e.state[i], e.before[i] = loser, c.last
+	default:
+		e.state[c.newest], e.before[i] = loser, c.last
+		c.newest = i
 	}
-	e.newest[id] = i
+	c.last = i
+	e.documents[id] = c
 }
 
-// next is the newest of the losers for a document whose winner i turned out
+// next is the newest of the losers for a document whose winner turned out
 // broken, or -1.
-func (e *election) next(cs []changes.Change, i int) int {
+func (e *election) next(id string) int {
 	best := -1
-	for j := range cs {
-		if e.state[j] == loser && cs[j].ID == cs[i].ID && (best < 0 || e.order[j] >= e.order[best]) {
+	for j := e.documents[id].last; j >= 0; j = e.before[j] {
+		if e.state[j] == loser && (best < 0 || e.order[j] > e.order[best]) {
 			best = j
 		}
 	}

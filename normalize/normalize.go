@@ -209,7 +209,7 @@ func (n *Normalizer) Normalize(b changes.Batch, s *hudi.Schema) (Result, error) 
 	if err := n.pick(b.Changes); err != nil {
 		return Result{}, err
 	}
-	n.result.Records = make([]hudi.Record, 0, len(n.elect.newest))
+	n.result.Records = make([]hudi.Record, 0, len(n.elect.documents))
 	for i := range b.Changes {
 		if n.elect.state[i] == winner {
 			n.shape(b.Changes, i)

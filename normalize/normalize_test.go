@@ -414,6 +414,12 @@ func TestRejectedWinner(t *testing.T) {
 	if len(r.Records) != 1 || at(r, 0, "v") != int64(1) {
 		t.Error("the older one")
 	}
+	// Of equal ones the later arrival, also in the second place.
+	r = normalized(t, n, batch(change(t, "a", `{"v":1}`, "1-a"), change(t, "a", `{"v":2}`, "2-a"), change(t, "a", `{"v":3}`, "2-b"),
+		change(t, "a", `{"v":`, "4-a"), change(t, "a", `[]`, "3-a")), nil)
+	if len(r.Records) != 1 || at(r, 0, "v") != int64(3) || len(r.Rejects) != 2 || r.Stats.Collapsed != 2 {
+		t.Errorf("%v, %+v", at(r, 0, "v"), r.Stats)
+	}
 }
 
 // A broken document leaves no trace: not in the budget, not in values that wait.

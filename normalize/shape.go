@@ -45,7 +45,7 @@ func (n *Normalizer) shape(cs []changes.Change, i int) {
 		}
 		n.elect.state[i] = broken
 		n.reject(&cs[i], reason)
-		j := n.elect.next(cs, i)
+		j := n.elect.next(cs[i].ID)
 		if j < 0 {
 			return
 		}
