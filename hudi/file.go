@@ -66,22 +66,21 @@ func (n LogFileName) String() string {
 
 // ParseLogFileName reads the name of a log file.
 func ParseLogFileName(name string) (LogFileName, error) {
-	bad := fmt.Errorf("%w: %q is no log file", ErrName, name)
 	rest, dot := strings.CutPrefix(name, ".")
 	head, tail, ok := strings.Cut(rest, logInfix)
 	id, instant, ok2 := strings.Cut(head, "_")
 	if !dot || !ok || !ok2 || !idText(id) || !digits(instant) {
-		return LogFileName{}, bad
+		return LogFileName{}, fmt.Errorf("%w: %q is no log file", ErrName, name)
 	}
 	n := LogFileName{File: FileID(id), Instant: Time(instant)}
 	tail, n.CDC = strings.CutSuffix(tail, cdcSuffix)
 	version, token, _ := strings.Cut(tail, "_")
 	if !digits(version) || (token != "" && !idText(token)) {
-		return LogFileName{}, bad
+		return LogFileName{}, fmt.Errorf("%w: %q is no log file", ErrName, name)
 	}
 	v, err := strconv.Atoi(version)
 	if err != nil {
-		return LogFileName{}, bad
+		return LogFileName{}, fmt.Errorf("%w: %q is no log file", ErrName, name)
 	}
 	n.Version, n.Token = v, token
 	return n, nil

@@ -41,7 +41,9 @@ func (x *Txn) Commit(ctx context.Context, b commitmeta.Body) error {
 	}
 	x.end()
 	// The commit stands. Markers that stay are Recover's to remove.
-	_ = x.table.removeFolder(ctx, tempFolder+string(x.instant)+"/")
+	for _, marker := range x.markers {
+		_ = x.table.bucket.DeleteIfExists(ctx, marker)
+	}
 	return nil
 }
 

@@ -138,12 +138,13 @@ func isMetafile(name string) bool {
 	return name == metafile || strings.HasPrefix(name, metafile+".")
 }
 
-// isData says whether a name may be that of a base or log file.
+// isData says whether a name is that of a base or log file.
 func isData(name string) bool {
-	if _, err := hudi.ParseBaseFileName(name); err == nil {
-		return true
+	if isLogName(name) {
+		_, err := hudi.ParseLogFileName(name)
+		return err == nil
 	}
-	_, err := hudi.ParseLogFileName(name)
+	_, err := hudi.ParseBaseFileName(name)
 	return err == nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
 )
@@ -37,16 +38,18 @@ func slices6(partition string, files []hudi.File, r sliceRules) []hudi.Slice {
 		}
 		return s
 	}
+	names := map[string]hudi.LogFileName{}
 	for _, f := range files {
-		if n, err := hudi.ParseBaseFileName(f.Name); err == nil {
+		if isLogName(f.Name) {
+			if n, err := hudi.ParseLogFileName(f.Name); err == nil && !n.CDC {
+				s := slice(n.File, n.Instant)
+				s.Logs = append(s.Logs, f)
+				names[f.Name] = n
+			}
+		} else if n, err := hudi.ParseBaseFileName(f.Name); err == nil && r.committed(n.Instant) {
 			// Two base files of one slice are the attempts of a task, of which
 			// Hudi removes the failed ones before it commits.
-			if r.committed(n.Instant) {
-				slice(n.File, n.Instant).Base = f
-			}
-		} else if n, err := hudi.ParseLogFileName(f.Name); err == nil && !n.CDC {
-			s := slice(n.File, n.Instant)
-			s.Logs = append(s.Logs, f)
+			slice(n.File, n.Instant).Base = f
 		}
 	}
 	list := make([]hudi.Slice, 0, len(groups))
@@ -56,7 +59,7 @@ func slices6(partition string, files []hudi.File, r sliceRules) []hudi.Slice {
 			continue
 		}
 		if s, ok := latest6(group, r, r.compacting(location)); ok {
-			slices.SortFunc(s.Logs, compareLogs)
+			slices.SortFunc(s.Logs, func(a, b hudi.File) int { return names[a.Name].Compare(names[b.Name]) })
 			list = append(list, s)
 		}
 	}
@@ -98,9 +101,6 @@ func latest6(group map[hudi.Time]*hudi.Slice, r sliceRules, compacting hudi.Time
 	return s, true
 }
 
-func compareLogs(a, b hudi.File) int {
-	// Names that do not parse never become logs.
-	x, _ := hudi.ParseLogFileName(a.Name)
-	y, _ := hudi.ParseLogFileName(b.Name)
-	return x.Compare(y)
-}
+// isLogName tells the two kinds of data files apart: the names of log files
+// begin with a dot, and those of base files cannot.
+func isLogName(name string) bool { return strings.HasPrefix(name, ".") }

@@ -38,6 +38,7 @@ type Txn struct {
 
 	mu      sync.Mutex
 	files   map[string]*upload // by object name
+	markers []string
 	ended   bool               // committed or aborted
 	decided bool               // the completed file was attempted
 }
@@ -223,7 +224,11 @@ func (x *Txn) prepare(ctx context.Context, partition, name string, m Marker) err
 	}
 	// Overwriting: a marker has no content, and may be there from an attempt
 	// to create the same file.
-	_, err := t.bucket.Put(ctx, tempFolder+string(x.instant)+"/"+join(partition, name)+markerInfix+string(m), nil)
+	marker := tempFolder + string(x.instant) + "/" + join(partition, name) + markerInfix + string(m)
+	x.mu.Lock()
+	x.markers = append(x.markers, marker)
+	x.mu.Unlock()
+	_, err := t.bucket.Put(ctx, marker, nil)
 	return err
 }
 
