@@ -164,7 +164,7 @@ func TestRecordedDeaths(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		s := newServer(t, normal("0-x", 0), rec["couchdb/cont_server_killed"].replay)
 		src := open(t, options(s))
-		b := next(t, src, "", untilIdle)
+		b := next(t, src, "", untilRows)
 		// The recorded rows carry no documents, and the server has none of them.
 		if len(b.Changes) != 5 || b.Changes[0].Defect == "" || !strings.HasPrefix(string(b.Last), "5-") {
 			t.Errorf("got %q, last %q", ids(b), b.Last)
@@ -173,12 +173,12 @@ func TestRecordedDeaths(t *testing.T) {
 	t.Run("deleted and created again", func(t *testing.T) {
 		s := newServer(t, normal("0-x", 0), rec["couchdb/cont_while_db_deleted_recreated"].replay)
 		src := open(t, options(s))
-		b := next(t, src, "", untilIdle)
+		b := next(t, src, "", untilRows)
 		if ids(b) != "g0 g1 g2" {
 			t.Fatalf("got %q", ids(b))
 		}
 		s.set(func() { s.born = "1795999392" })
-		_, err := tryNext(src, b.Last, untilIdle)
+		_, err := tryNext(src, b.Last, untilRows)
 		if !errors.Is(err, changes.ErrRecreated) || !strings.Contains(err.Error(), "--accept-recreated") {
 			t.Errorf("got %v", err)
 		}
@@ -342,4 +342,47 @@ func TestHeartbeatBehindARow(t *testing.T) {
 	if b := next(t, open(t, options(s)), "", changes.Limit{Rows: 1, Idle: time.Hour}); ids(b) != "b" {
 		t.Errorf("got %q", ids(b))
 	}
+}
+
+// TestUnheardServerIsNotCaughtUp: that no rows came from a feed that never
+// began says nothing.
+func TestUnheardServerIsNotCaughtUp(t *testing.T) {
+	s := newServer(t, normal("1-a", 0), func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	o := options(s)
+	o.Heartbeat = time.Minute
+	src := open(t, o)
+	limit := changes.Limit{Idle: 20 * time.Millisecond}
+	if b := next(t, src, "", limit); !b.CaughtUp {
+		t.Error("the normal read was empty, and the batch is not caught up")
+	}
+	if b := next(t, src, "", limit); b.CaughtUp || len(b.Changes) > 0 {
+		t.Errorf("got %+v", b)
+	}
+}
+
+// TestCallsAtOnce: a status page may ask who the source is while it reads.
+func TestCallsAtOnce(t *testing.T) {
+	s := newServer(t, normal("1-a", 0), stay(row("2-b", "b", "1-b")))
+	s.password = secret
+	o := options(s)
+	o.User, o.Password, o.Auth = "reader", secret, couchdb.AuthCookie
+	src := open(t, o)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 5 {
+				if _, err := src.Identify(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if src.String() == "" {
+					t.Error("no name")
+				}
+			}
+		})
+	}
+	if b := next(t, src, "", untilRows); ids(b) != "b" {
+		t.Errorf("got %q", ids(b))
+	}
+	s.set(func() { s.cookie = "expired" }) // once: each call logs in again once
+	wg.Wait()
 }

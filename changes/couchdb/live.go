@@ -3,6 +3,7 @@ package couchdb
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/couch2hudi/couch2hudi/changes"
@@ -24,7 +25,8 @@ type live struct {
 	from, at changes.Position
 	began    time.Time
 	rows     int64
-	rest     []liveRow // of the last chunk, when a batch was full
+	rest     []liveRow   // of the last chunk, when a batch was full
+	open     atomic.Bool // the server answered, and is the right one
 	chunks   chan chunk
 	cancel   context.CancelCauseFunc
 	done     chan struct{}
@@ -72,6 +74,7 @@ func (s *Source) follow(ctx context.Context, l *live, since changes.Position) er
 	if err := s.verify(ctx); err != nil {
 		return err
 	}
+	l.open.Store(true)
 	r := &rows{lines: newLines(st, s.opts.MaxRowBytes), live: true}
 	p := &parser{includeDesign: s.opts.IncludeDesign}
 	var got chunk
@@ -114,10 +117,10 @@ func (l *live) close() {
 }
 
 // drain takes rows from the feed into b until a limit is reached, the feed
-// ends, nothing came for as long as idle, or ctx is done. A feed's end is an error only while b is empty.
+// ends, nothing came for as long as idle, or ctx is done. A feed's end is an
+// error only while b is empty.
 func (s *Source) drain(ctx context.Context, b *batch, idle time.Duration) error {
 	l := s.live
-	b.CaughtUp = false
 	timer := time.NewTimer(max(0, idle))
 	defer timer.Stop()
 	for {
@@ -138,7 +141,8 @@ func (s *Source) drain(ctx context.Context, b *batch, idle time.Duration) error 
 				return s.liveEnded(b, c.end)
 			}
 		case <-timer.C:
-			b.CaughtUp = true
+			// That nothing came means something only if the server was heard of.
+			b.CaughtUp = b.CaughtUp || l.open.Load()
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -171,6 +175,7 @@ func (s *Source) liveEnded(b *batch, end error) error {
 		s.retry.reset()
 	}
 	s.hangUp(end)
+	b.CaughtUp = false
 	if len(b.Changes) > 0 {
 		return nil
 	}
@@ -184,7 +189,6 @@ func (s *Source) hangUp(why error) {
 	}
 	l := s.live
 	s.live = nil
-	s.tail = tail{}
 	l.close()
 	s.opts.Events.ended(Ended{Feed: feedContinuous, Rows: l.rows, Lasted: time.Since(l.began), Err: why})
 }

@@ -43,7 +43,7 @@ func TestDefects(t *testing.T) {
 				"normal":     {normal("3-c", 0, row("1-a", "a", "1-a"), bad, row("3-c", "c", "1-c"))},
 				"continuous": {normal("0-a", 0), stay(row("1-a", "a", "1-a"), bad, row("3-c", "c", "1-c"))},
 			} {
-				b := next(t, open(t, options(newServer(t, script...))), "", untilIdle)
+				b := next(t, open(t, options(newServer(t, script...))), "", untilRows)
 				if len(b.Changes) != 3 || b.Changes[0].Defect != "" || b.Changes[2].Defect != "" {
 					t.Fatalf("%s: got %+v", feed, b.Changes)
 				}
@@ -133,7 +133,7 @@ func TestRecordedFeeds(t *testing.T) {
 		limit := changes.Limit{}
 		if feed == "continuous" {
 			script = append([]http.HandlerFunc{normal("0-a", 0)}, script...)
-			limit = untilIdle
+			limit = untilRows
 		}
 		return next(t, open(t, options(newServer(t, script...))), "", limit)
 	}

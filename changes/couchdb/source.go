@@ -24,7 +24,6 @@ type Source struct {
 	// mu is held for the whole of a Next. If taking both, take mu first.
 	mu       sync.Mutex
 	live     *live
-	tail     tail
 	parser   parser
 	retry    retry
 	rowBytes int64 // the usual size of a row; 0 when none was seen
@@ -38,13 +37,6 @@ type Source struct {
 
 // call is one that Close has to end.
 type call struct{ cancel context.CancelCauseFunc }
-
-// tail is the end of the feed as a normal read saw it: nothing was new after
-// at, and a caller that came with from has missed nothing either.
-type tail struct {
-	seen     bool
-	from, at changes.Position
-}
 
 var _ changes.Source = (*Source)(nil)
 
@@ -204,6 +196,7 @@ func (s *Source) try(ctx context.Context, b *batch) error {
 			return err
 		}
 		b.cutTo(start)
+		b.CaughtUp = false
 		s.hangUp(err)
 		s.retry.owed = s.client.pause(&s.retry, err)
 		failed = err
@@ -212,42 +205,33 @@ func (s *Source) try(ctx context.Context, b *batch) error {
 
 // attempt reads what is there, and waits for what comes when that is nothing.
 func (s *Source) attempt(ctx context.Context, b *batch, began time.Time) error {
+	idle := b.limit.Idle
 	if s.live == nil {
 		from := b.Last
-		if b.limit.Idle <= 0 || !s.tail.is(from) {
-			if err := s.catchUp(ctx, b); err != nil {
-				return err
-			}
-			if len(b.Changes) > 0 || b.limit.Idle <= 0 || !b.CaughtUp {
-				return s.complete(ctx, b)
-			}
+		if err := s.catchUp(ctx, b); err != nil {
+			return err
 		}
-		s.live = s.listen(ctx, s.tail.from, s.tail.at)
+		if len(b.Changes) > 0 || idle <= 0 || !b.CaughtUp {
+			return s.complete(ctx, b)
+		}
+		s.live = s.listen(ctx, from, b.Last)
 	}
-	if err := s.drain(ctx, b, time.Until(began.Add(b.limit.Idle))); err != nil {
+	if err := s.drain(ctx, b, time.Until(began.Add(idle))); err != nil {
 		return err
 	}
 	return s.complete(ctx, b)
 }
 
-// catchUp reads normal batches and notes where the feed ended.
+// catchUp reads normal batches.
 func (s *Source) catchUp(ctx context.Context, b *batch) error {
-	from := b.Last
-	s.tail = tail{}
-	if err := s.fill(ctx, b); err != nil {
-		if errors.Is(err, changes.ErrPosition) {
-			// A recreated database may not know the position: say that then.
-			if other := s.verify(ctx); errors.Is(other, changes.ErrRecreated) {
-				return other
-			}
+	err := s.fill(ctx, b)
+	if errors.Is(err, changes.ErrPosition) {
+		// A recreated database may not know the position: say that then.
+		if other := s.verify(ctx); errors.Is(other, changes.ErrRecreated) {
+			return other
 		}
-		return err
 	}
-	if len(b.Changes) > 0 {
-		from = b.Last
-	}
-	s.tail = tail{seen: b.CaughtUp, from: from, at: b.Last}
-	return nil
+	return err
 }
 
 // verify compares the database with the one that the position came from. It
@@ -300,9 +284,4 @@ func (s *Source) Close() error {
 	s.hangUp(ErrClosed)
 	s.client.door.close()
 	return nil
-}
-
-// is says that a caller who comes with p goes on from this end.
-func (t tail) is(p changes.Position) bool {
-	return t.seen && (p == t.from || p == t.at)
 }

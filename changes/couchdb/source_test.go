@@ -14,7 +14,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
 )
 
-var untilIdle = changes.Limit{Idle: 50 * time.Millisecond, Wait: 30 * time.Millisecond}
+// untilRows waits for rows that do come, and takes those that come together.
+var untilRows = changes.Limit{Idle: 10 * time.Second, Wait: 50 * time.Millisecond}
 
 func TestIdentify(t *testing.T) {
 	s := newServer(t)
@@ -123,11 +124,11 @@ func TestLiveChunkLargerThanTheBatch(t *testing.T) {
 func TestAnotherPositionReadsFromThere(t *testing.T) {
 	s := newServer(t, normal("1-a", 0), stay(row("2-b", "b", "1-b")), normal("2-b", 0, row("2-b", "b", "1-b")))
 	src := open(t, options(s))
-	if b := next(t, src, "1-a", untilIdle); ids(b) != "b" {
+	if b := next(t, src, "1-a", untilRows); ids(b) != "b" {
 		t.Fatalf("got %q", ids(b))
 	}
 	// The caller's commit failed: it comes with the position before.
-	if b := next(t, src, "1-a", untilIdle); ids(b) != "b" || b.Last != lastSeq {
+	if b := next(t, src, "1-a", untilRows); ids(b) != "b" || b.Last != lastSeq {
 		t.Errorf("got %q, last %q", ids(b), b.Last)
 	}
 }
