@@ -105,7 +105,7 @@ func testNewest(t *testing.T, memory int64) {
 	dir := t.TempDir()
 	n := newNewest(Options{Memory: memory, TempDir: dir})
 	model := map[string]hudi.Record{}
-	for i := range 3000 {
+	for i := range 1500 {
 		in := hudi.Record{Key: hudi.Key{Record: fmt.Sprintf("k%d", r.IntN(200))}, Order: int64(r.IntN(50)),
 			CommitTime: hudi.Time(strconv.Itoa(i)), Row: randomRow(r)}
 		if r.IntN(5) == 0 {

@@ -105,14 +105,14 @@ func TestDamage(t *testing.T) {
 func TestNothingStaysOnDisk(t *testing.T) {
 	f := newFixture(t)
 	var first, second []hudi.Record
-	for i := range 3000 {
+	for i := range 2000 {
 		first = append(first, put(fmt.Sprintf("k%04d", i), 1, "one"))
 		second = append(second, put(fmt.Sprintf("k%04d", i), 2, strings.Repeat("two", 50)))
 	}
 	t1 := f.commit(baseOf("pt=a", "g-0", first...))
 	f.commit(logOf("pt=a", "g-0", t1, 1, second...))
 	view := f.view()
-	for _, stop := range []int{1, 1500, 4000} {
+	for _, stop := range []int{1, 1000, 4000} {
 		dir := t.TempDir()
 		n := 0
 		for r, err := range reader.Snapshot(t.Context(), view, reader.Options{Memory: 1, TempDir: dir}) {
@@ -139,7 +139,7 @@ func TestNothingStaysOnDisk(t *testing.T) {
 		}
 		last = err
 	}
-	if !errors.Is(last, context.Canceled) || n > 2500 {
+	if !errors.Is(last, context.Canceled) || n > 1500 {
 		t.Fatalf("after %d rows: %v", n, last)
 	}
 	empty(t, dir)

@@ -1,0 +1,120 @@
+package writer_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/reader"
+	"github.com/couch2hudi/couch2hudi/storage"
+	"github.com/couch2hudi/couch2hudi/storage/mem"
+	"github.com/couch2hudi/couch2hudi/storage/storagetest"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// TestCrashAtEveryWrite lets the writer die at each operation of a commit,
+// before and after it took effect. Whoever comes next rolls back or finds the
+// commit; the table is the one before or the one after, never between, and
+// goes on taking commits.
+func TestCrashAtEveryWrite(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		before, done := 0, 0
+		for k := 1; ; k++ {
+			if !crashAt(t, storagetest.Crash{At: k, After: after}, &before, &done) {
+				break
+			}
+		}
+		if before < 10 || done < 1 {
+			t.Fatalf("after %v: %d deaths before the commit, %d behind it", after, before, done)
+		}
+	}
+}
+
+// crashAt says whether the writer died, and counts on which side of the commit.
+func crashAt(t *testing.T, crash storagetest.Crash, before, done *int) bool {
+	t.Helper()
+	w := newWorld(t, 11, true)
+	w.o.FileBytes = 0
+	store := mem.New(nil)
+	w.reopen(store)
+	rs, committed := w.batch(8)
+	if err := w.commit(rs); err != nil {
+		t.Fatal(err)
+	}
+	committed()
+	w.locate()
+
+	crasher := storagetest.NewCrasher(store, crash)
+	w.reopen(crasher)
+	old := maps.Clone(w.rows)
+	rs, committed = w.batch(8)
+	err := w.commit(rs)
+	if !crasher.Dead() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return false
+	}
+	w.reopen(store)
+	got := w.snapshot(reader.Options{})
+	switch committed(); {
+	case maps.Equal(got, old):
+		*before++
+		w.rows = old
+	case maps.Equal(got, w.rows):
+		*done++
+	default:
+		t.Fatalf("%s: neither before nor after the commit: %v", crasher.Where(), got)
+	}
+	w.places = map[string]hudi.Location{}
+	w.locate()
+	rs, committed = w.batch(8)
+	if err := w.commit(rs); err != nil {
+		t.Fatalf("%s: the next commit: %v", crasher.Where(), err)
+	}
+	committed()
+	if got := w.snapshot(reader.Options{}); !maps.Equal(got, w.rows) {
+		t.Fatalf("%s: the commit after: %v, want %v", crasher.Where(), got, w.rows)
+	}
+	return true
+}
+
+// reopen is what a new process does with a store: the table, made if there is
+// none, the lease, and the recovery.
+func (w *world) reopen(d storage.Driver) {
+	w.t.Helper()
+	w.lease.Close() // a dead process has let it go already
+	w.bucket = storage.New(d, nil)
+	o := table.Options{Clock: w.tick}
+	ctx := w.t.Context()
+	var err error
+	if w.table, err = table.Create(ctx, w.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt"}, o); errors.Is(err, table.ErrExists) {
+		w.table, err = table.Open(ctx, w.bucket, o)
+	}
+	if err == nil {
+		w.lease, err = w.table.Lease(ctx)
+	}
+	if err == nil {
+		_, err = w.table.Recover(ctx)
+	}
+	if err != nil && !errors.Is(err, storagetest.ErrCrashed) {
+		w.t.Fatal(err)
+	}
+	w.o.NewID = ids(w.r.Uint64N(1 << 20))
+}
+
+// commit is a whole commit of records.
+func (w *world) commit(rs []hudi.Located) error {
+	w.t.Helper()
+	x, err := w.table.Begin(w.t.Context())
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	body, err := w.files(x, rs)
+	if err != nil {
+		return err
+	}
+	return x.Commit(w.t.Context(), body)
+}
