@@ -320,15 +320,8 @@ func (p *Ingest) count(shaped normalize.Result, placed index.Tagged) {
 	s.Quarantined += int64(len(shaped.Rejects))
 	s.Replayed += placed.Replayed
 	s.Moved += placed.Moved
-	for i := range placed.Records {
-		r := &placed.Records[i]
-		switch {
-		case r.Delete:
-			s.Deletes++
-		case r.File == "":
-			s.Inserts++
-		default:
-			s.Upserts++
-		}
-	}
+	s.Collapsed += placed.Collapsed
+	s.Inserts += placed.Inserts
+	s.Upserts += placed.Updates
+	s.Deletes += placed.Deletes
 }

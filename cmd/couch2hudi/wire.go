@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"time"
+	_ "time/tzdata" // zones by name, in images without a zone database too
 
 	"github.com/spf13/cobra"
 
