@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,7 +104,7 @@ func randomRecord(t testing.TB, r *rand.Rand, n int) hudi.Record {
 	long := int64(r.Uint64()) >> r.IntN(64)
 	rec := hudi.Record{Key: hudi.Key{Record: id, Partition: "pt=1"}, Row: hudi.Row{
 		hudi.String(id), hudi.Long(long), hudi.Boolean(n%3 == 0), hudi.Int(int32(long)), hudi.Float(float32(r.NormFloat64())),
-		hudi.Double(r.NormFloat64()), hudi.String(strings.Repeat(fmt.Sprint(r.Uint64()), r.IntN(30))), hudi.Bytes([]byte{byte(n), 0}[:r.IntN(3)]),
+		hudi.Double(r.NormFloat64()), hudi.String(strings.Repeat(strconv.FormatUint(r.Uint64(), 10), r.IntN(30))), hudi.Bytes([]byte{byte(n), 0}[:r.IntN(3)]),
 		hudi.Bytes([]byte{1, byte(n), 0xff}), hudi.String([]string{"RED", "BLUE"}[n%2]), hudi.Int(int32(n)), hudi.Long(long),
 		hudi.Bytes([]byte{0xff, 0xff, byte(n), 1, 2}), nested(t, r, tagType), nested(t, r, deepType), hudi.String("m")}}
 	for i := range rec.Row[:15] {
@@ -379,7 +380,7 @@ func TestSize(t *testing.T) {
 		for i := range doc {
 			doc[i] = byte('a' + r.IntN(26))
 		}
-		id := fmt.Sprint(n)
+		id := strconv.Itoa(n)
 		if err := w.Append(&hudi.Record{Key: hudi.Key{Record: id}, Row: hudi.Row{hudi.String(id), hudi.StringOf(doc)}}); err != nil {
 			t.Fatal(err)
 		}

@@ -181,7 +181,11 @@ func (c *conversion) value(v *parquet.Value) (hudi.Value, error) {
 		if v.Kind() == parquet.Int32 {
 			n = int64(v.Int32())
 		}
-		b, err := fitDecimal(bigEndian(n), c.size)
+		b := bigEndian(n)
+		if c.size == 0 {
+			return hudi.Bytes(b), nil
+		}
+		b, err := fitDecimal(b, c.size)
 		return hudi.Bytes(b), wrapDecimal(err)
 	case opDecimalFromBytes:
 		b := v.ByteArray()

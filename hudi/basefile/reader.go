@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/avro"
 	"github.com/couch2hudi/couch2hudi/internal/bloom"
 )
 
@@ -25,6 +26,9 @@ type File struct {
 // wraps ErrFormat, or what r said.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	defer caught(&err)
+	if size < smallestFile {
+		return nil, fmt.Errorf("%w: %d bytes", ErrFormat, size)
+	}
 	p, err := parquet.OpenFile(watcher{r}, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(readBuffer))
 	if err != nil {
 		return nil, fmt.Errorf("open base file: %w", wrap(err))
@@ -40,7 +44,11 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	return f, nil
 }
 
-const readBuffer = 64 << 10
+const (
+	readBuffer = 64 << 10
+	// smallestFile has both magics and the length of its footer.
+	smallestFile = int64(2*len(parquetMagic) + 4)
+)
 
 // watcher marks the errors of the reader below, to tell a broken file from a
 // broken connection.
@@ -72,7 +80,7 @@ func caught(err *error) {
 // wrap says what went wrong while pages were read.
 func wrap(err error) error {
 	var own *readError
-	if err == nil || errors.Is(err, ErrFormat) || errors.Is(err, ErrUnsupported) || errors.As(err, &own) {
+	if err == nil || errors.Is(err, ErrFormat) || errors.Is(err, ErrUnsupported) || errors.Is(err, avro.ErrSchema) || errors.As(err, &own) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrFormat, err)

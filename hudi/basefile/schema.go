@@ -98,6 +98,7 @@ func nodeOf(t *avro.Type, enc encoding.Encoding, depth int) (parquet.Node, error
 			return nil, err
 		}
 		return parquet.Map(parquet.Encoded(parquet.String(), enc), n), nil
+	default:
 	}
 	n, err := leafOf(t)
 	if err != nil {

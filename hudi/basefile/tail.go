@@ -78,9 +78,10 @@ func (t *tail) finish(meta *format.FileMetaData) error {
 		return fmt.Errorf("encode the footer: %w", err)
 	}
 	t.hold = false
-	b := append(t.held[:len(t.held)-end-old], footer...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(footer)))
-	if _, err := t.Write(append(b, parquetMagic...)); err != nil {
+	t.held = append(t.held[:len(t.held)-end-old], footer...)
+	t.held = binary.LittleEndian.AppendUint32(t.held, uint32(len(footer)))
+	t.held = append(t.held, parquetMagic...)
+	if _, err := t.Write(t.held); err != nil {
 		return fmt.Errorf("write base file: %w", err)
 	}
 	t.held = nil

@@ -52,7 +52,7 @@ type Writer struct {
 	avro   string
 	out    *tail
 	// file is made with the first batch: what is in it decides encodings.
-	file    *parquet.Writer
+	file    *parquet.GenericWriter[any]
 	leaves  []*parquet.ColumnWriter
 	batch   columns
 	arena   []byte
@@ -224,7 +224,8 @@ func (w *Writer) put(leaf, def int, v parquet.Value) {
 }
 
 func (w *Writer) meta(r *hudi.Record) {
-	time, seqno := string(r.CommitTime), []byte(nil)
+	var seqno []byte
+	time := string(r.CommitTime)
 	if time == "" {
 		time = string(w.o.Stamp.Instant)
 		start := len(w.arena)
@@ -372,7 +373,7 @@ func (w *Writer) open() error {
 	if w.schema.Namespace != "" {
 		root = w.schema.Namespace + "." + root
 	}
-	w.file = parquet.NewWriter(w.out, append(options, parquet.NewSchema(root, newGroup(names, nodes)))...)
+	w.file = parquet.NewGenericWriter[any](w.out, append(options, parquet.NewSchema(root, newGroup(names, nodes)))...)
 	w.leaves = w.file.ColumnWriters()
 	return nil
 }

@@ -37,7 +37,7 @@ func blocks(t testing.TB, data []byte) (bs []*logfile.Block) {
 	s := logfile.NewScanner(bytes.NewReader(data), int64(len(data)))
 	for {
 		b, err := s.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return bs
 		}
 		if err != nil {
@@ -123,7 +123,7 @@ func TestTorn(t *testing.T) {
 		for _, whole := range bs {
 			b, err := s.Next()
 			if int64(n) == whole.Offset {
-				if err != io.EOF {
+				if !errors.Is(err, io.EOF) {
 					t.Fatalf("cut at %d: %v", n, err)
 				}
 				break
@@ -281,7 +281,7 @@ func TestReadErrorIsNoCorruption(t *testing.T) {
 				err = firstError(b, smallSchema(t))
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			if left < 10 {
 				t.Fatalf("done after %d reads", left)
 			}

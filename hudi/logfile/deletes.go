@@ -3,7 +3,6 @@ package logfile
 import (
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/avro"
@@ -114,8 +113,7 @@ func (d *deleteReader) read() (err error) {
 	if d.partition, err = d.text(d.partition); err != nil {
 		return err
 	}
-	d.record.Key = hudi.Key{Record: unsafe.String(unsafe.SliceData(d.key), len(d.key)),
-		Partition: unsafe.String(unsafe.SliceData(d.partition), len(d.partition))}
+	d.record.Key = hudi.Key{Record: hudi.StringOf(d.key).Text(), Partition: hudi.StringOf(d.partition).Text()}
 	if d.record.Key.Record == "" {
 		return fmt.Errorf("%w: delete without a key", ErrCorrupt)
 	}

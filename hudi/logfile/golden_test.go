@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"path"
 	"path/filepath"
@@ -84,7 +85,7 @@ func goldenLog(t *testing.T, file string, data []byte, have map[goldenRow]map[st
 	s := logfile.NewScanner(bytes.NewReader(data), int64(len(data)))
 	for {
 		b, err := s.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return deletes
 		}
 		if err != nil || b.Type == logfile.Corrupt {

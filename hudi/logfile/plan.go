@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/avro"
@@ -229,7 +228,7 @@ func (p *plan) special(f *field, b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("meta column of type %s", f.typ)
 	}
 	b, rest, err := avro.ReadText(b)
-	text := unsafe.String(unsafe.SliceData(b), len(b))
+	text := hudi.StringOf(b).Text()
 	switch f.role {
 	case roleCommitTime:
 		p.record.CommitTime = hudi.Time(text)

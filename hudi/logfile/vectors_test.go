@@ -104,7 +104,7 @@ func TestVectors(t *testing.T) {
 				}
 				checkVector(t, v.Name, b, want.Records)
 			}
-			if _, err := s.Next(); err != io.EOF {
+			if _, err := s.Next(); !errors.Is(err, io.EOF) {
 				t.Fatalf("after the last block: %v", err)
 			}
 		})

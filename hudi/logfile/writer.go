@@ -185,7 +185,8 @@ func (w *Writer) block(t Type, content ...[]byte) error {
 	for _, c := range content {
 		length += len(c)
 	}
-	b := append(w.head[:0], magic...)
+	b := w.head[:0]
+	b = append(b, magic...)
 	b = binary.BigEndian.AppendUint64(b, 0)
 	b = binary.BigEndian.AppendUint32(b, formatVersion)
 	b = binary.BigEndian.AppendUint32(b, uint32(t))

@@ -113,7 +113,7 @@ func readAll(data []byte, target *hudi.Schema, order string) (rs []hudi.Record, 
 	s := logfile.NewScanner(bytes.NewReader(data), int64(len(data)))
 	for {
 		b, err := s.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return rs, types, nil
 		}
 		if err != nil {
@@ -208,7 +208,7 @@ func TestEmptyFile(t *testing.T) {
 		t.Fatalf("%d bytes", len(data))
 	}
 	s := logfile.NewScanner(bytes.NewReader(nil), 0)
-	if _, err := s.Next(); err != io.EOF {
+	if _, err := s.Next(); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/big"
 	"strconv"
-	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -48,6 +47,7 @@ func (w *jsonWriter) value(t *Type, b []byte, depth int) ([]byte, error) {
 			return nil, err
 		}
 		return w.value(t.Branches[i], b, depth+1)
+	default:
 	}
 	n, err := scalarSize(t, b)
 	if err != nil {
@@ -101,7 +101,7 @@ func (w *jsonWriter) object(t *Type, b []byte, depth int) ([]byte, error) {
 			}
 			w.dst = append(w.dst, sep(n, '{'))
 			n++
-			if err := w.text(unsafe.String(unsafe.SliceData(key), len(key))); err != nil {
+			if err := w.text(string(key)); err != nil {
 				return nil, err
 			}
 			w.dst = append(w.dst, ':')

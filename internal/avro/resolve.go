@@ -189,10 +189,9 @@ func widens(w, t *Type) bool {
 		return w.Kind == String || w.Kind == Bytes
 	case Fixed:
 		return w.Kind == Fixed && w.Size == t.Size
-	case Record, Array, Map, Enum, Union:
+	default:
 		return w.Kind == t.Kind
 	}
-	return w.Kind == t.Kind
 }
 
 // unit is the part of a logical type that changes what a number means.

@@ -37,6 +37,7 @@ func skip(t *Type, b []byte, depth int) ([]byte, error) {
 			return nil, err
 		}
 		return skip(t.Branches[i], b, depth+1)
+	default:
 	}
 	n, err := scalarSize(t, b)
 	if err != nil {
@@ -142,8 +143,9 @@ func mayBeEmpty(t *Type, depth int) bool {
 			}
 		}
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // items calls item at each item of an array, or at each value of a map after

@@ -6,7 +6,6 @@ package bloom
 import (
 	"errors"
 	"math"
-	"unsafe"
 )
 
 // ErrFormat marks text that is not a serialised filter.
@@ -81,7 +80,7 @@ func (f *Filter) Add(key string) {
 		return
 	}
 	var few [stackWords]uint32
-	c := load(few[:], unsafe.Slice(unsafe.StringData(key), len(key)))
+	c := load(few[:], key)
 	row := f.rowForKey()
 	h := uint32(0)
 	for range f.hashes {
@@ -121,7 +120,7 @@ func (f *Filter) Contains(key string) bool {
 		return false
 	}
 	var few [stackWords]uint32
-	c := load(few[:], unsafe.Slice(unsafe.StringData(key), len(key)))
+	c := load(few[:], key)
 	if len(f.rows) == 1 {
 		return f.inRow(&c, f.rows[0])
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -231,7 +232,7 @@ func TestRateHolds(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	f := bloom.NewDynamic(10, 0.01, 30)
 	for i := range 25 {
-		f.Add(fmt.Sprint(i))
+		f.Add(strconv.Itoa(i))
 	}
 	good, _ := base64.StdEncoding.DecodeString(f.Encode())
 	for n := range good {
@@ -253,7 +254,7 @@ func TestDecodeRefuses(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	d := bloom.NewDynamic(3, 0.01, 6)
 	for i := range 5 {
-		d.Add(fmt.Sprint(i))
+		d.Add(strconv.Itoa(i))
 	}
 	f.Add(d.Encode(), bloom.Dynamic, "1")
 	f.Add(bloom.NewSimple(3, 0.1).Encode(), "", "a")

@@ -1,7 +1,6 @@
 package bloom
 
 import (
-	"encoding/binary"
 	"math"
 	"math/bits"
 )
@@ -25,15 +24,17 @@ type chain struct {
 }
 
 // load prepares a chain for a key; its words go into the memory of words.
-func load(words []uint32, b []byte) chain {
-	c := chain{words: words[:0], size: uint32(len(b))}
-	for ; len(b) >= wordSize; b = b[wordSize:] {
-		k := binary.LittleEndian.Uint32(b) * mix
+func load[T string | []byte](words []uint32, key T) chain {
+	c := chain{words: words[:0], size: uint32(len(key))}
+	i := 0
+	for ; i+wordSize <= len(key); i += wordSize {
+		k := (uint32(key[i]) | uint32(key[i+1])<<8 | uint32(key[i+2])<<16 | uint32(key[i+3])<<24) * mix
 		k ^= k >> 24
 		c.words = append(c.words, k*mix)
 	}
-	for j := range b {
-		c.tail ^= uint32(int32(int8(b[len(b)-1-j]))) << (8 * j)
+	for j := 0; i < len(key); i++ {
+		c.tail ^= uint32(int32(int8(key[len(key)-1-j]))) << (8 * j)
+		j++
 	}
 	return c
 }

@@ -1,7 +1,5 @@
 package bloom
 
-import "unsafe"
-
 // probeHashes is how many hashes of a key a Probe keeps: in a filter filled as
 // designed half of the bits are set, so that they let one key in 256 through.
 const probeHashes = 8
@@ -20,7 +18,7 @@ func NewProbe(key string) Probe {
 		return p
 	}
 	var words [stackWords]uint32
-	c := load(words[:0], unsafe.Slice(unsafe.StringData(key), len(key)))
+	c := load(words[:0], key)
 	h := uint32(0)
 	for i := range p.hashes {
 		h = c.next(h)

@@ -3,6 +3,7 @@ package bloom_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ func TestProbeAgreesWithContains(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var keys []string
 	for n := range 400 {
-		keys = append(keys, strings.Repeat("é", n)+fmt.Sprint(r.Uint32()))
+		keys = append(keys, strings.Repeat("é", n)+strconv.FormatUint(uint64(r.Uint32()), 10))
 	}
 	filters := []*bloom.Filter{bloom.NewSimple(200, bloom.Rate), bloom.NewSimple(50, 0.3), bloom.NewDynamic(20, bloom.Rate, 100), bloom.NewSimple(1, 0.9)}
 	for _, f := range filters {
