@@ -132,20 +132,42 @@ func TestRecoverMarkersOfTimelineServer(t *testing.T) {
 // A log file to which Hudi appended holds blocks of a living commit too: that
 // needs a command block, which we do not write.
 func TestRecoverRefusesSharedLog(t *testing.T) {
+	for _, marked := range []bool{true, false} {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			d := start(t)
+			v := must[*table.View](t)(must[*table.Table](t)(table.Open(t.Context(), bucketOf(d), options())).View(t.Context()))
+			writers := [2]hudi.Time{v.Last(), "20990101000000000"}
+			dead := string(writers[1])
+			shared := "pt=1/" + logName(1, v.Last(), 1)
+			content := logContent(t, writers[order[0]]) + logContent(t, writers[order[1]])
+			putAll(t, d, map[string]string{shared: content, ".hoodie/" + dead + ".deltacommit.requested": ""})
+			if marked {
+				putAll(t, d, map[string]string{".hoodie/.temp/" + dead + "/" + shared + ".marker.APPEND": ""})
+			}
+			_, err := open(t, d).Recover(t.Context())
+			wantErr(t, "recover", err, table.ErrForeign)
+			if got := must[[]byte](t)(bucketOf(d).ReadAll(t.Context(), shared, 1<<20)); string(got) != content {
+				t.Error("the file was touched")
+			}
+		}
+	}
+}
+
+// A log file with blocks of two dead instants goes with them.
+func TestRecoverLogOfTwoDead(t *testing.T) {
 	d := start(t)
-	const dead = hudi.Time("20990101000000000")
-	v := must[*table.View](t)(must[*table.Table](t)(table.Open(t.Context(), bucketOf(d), options())).View(t.Context()))
-	shared := "pt=1/" + logName(1, v.Last(), 1)
-	content := logContent(t, v.Last()) + logContent(t, dead)
+	want := dataFiles(t, d)
+	content := logContent(t, "20990101000000000") + logContent(t, "20990101000000001")
 	putAll(t, d, map[string]string{
-		shared: content,
-		".hoodie/" + string(dead) + ".deltacommit.requested":              "",
-		".hoodie/.temp/" + string(dead) + "/" + shared + ".marker.APPEND": "",
+		"pt=1/" + logName(1, "20260102030405000", 1):      content,
+		".hoodie/20990101000000000.deltacommit.requested": "",
+		".hoodie/20990101000000001.deltacommit.requested": "",
 	})
-	_, err := open(t, d).Recover(t.Context())
-	wantErr(t, "recover", err, table.ErrForeign)
-	if got := must[[]byte](t)(bucketOf(d).ReadAll(t.Context(), shared, 1<<20)); string(got) != content {
-		t.Error("the file was touched")
+	if rolled := must[[]timeline.Instant](t)(open(t, d).Recover(t.Context())); len(rolled) != 2 || rolled[0].Time < rolled[1].Time {
+		t.Errorf("rolled back %v", rolled)
+	}
+	if got := dataFiles(t, d); !maps.Equal(got, want) {
+		t.Errorf("left %v", got)
 	}
 }
 

@@ -149,13 +149,18 @@ func (t *Table) filesOf(ctx context.Context, instants, dead []timeline.Instant) 
 	}
 	// A log file's name says whose base it is on, not who wrote it.
 	for _, f := range logs {
-		writer, err := t.soleWriter(ctx, f.object())
+		writers, err := t.writers(ctx, f.object())
 		if err != nil {
 			return nil, err
 		}
-		if isDead[writer] {
-			files[writer] = append(files[writer], f)
+		i := slices.IndexFunc(writers, func(w hudi.Time) bool { return isDead[w] })
+		if i < 0 {
+			continue
 		}
+		if j := slices.IndexFunc(writers, func(w hudi.Time) bool { return !isDead[w] }); j >= 0 {
+			return nil, errShared(f.object(), writers[i], writers[j])
+		}
+		files[writers[i]] = append(files[writers[i]], f)
 	}
 	for i := range files {
 		files[i] = uniq(files[i])
@@ -226,45 +231,41 @@ func (t *Table) namedLogs(ctx context.Context, instants []timeline.Instant) (map
 	return named, nil
 }
 
-// soleWriter is the one instant that wrote all blocks of a log file, "" when
-// there are several or none can be told.
-func (t *Table) soleWriter(ctx context.Context, object string) (hudi.Time, error) {
+// writers are the instants with blocks in a log file; none when it is not
+// there or holds no whole block.
+func (t *Table) writers(ctx context.Context, object string) ([]hudi.Time, error) {
 	r, err := t.bucket.Open(ctx, object)
 	if errors.Is(err, storage.ErrNotExist) {
-		return "", nil
+		return nil, nil
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	instants, _, err := timeline.LogInstants(r, r.Size())
 	if err = errors.Join(err, r.Close()); err != nil {
-		return "", fmt.Errorf("read %q: %w", object, err)
+		return nil, fmt.Errorf("read %q: %w", object, err)
 	}
-	if len(instants) != 1 {
-		return "", nil
-	}
-	return instants[0], nil
+	return instants, nil
 }
 
 // wroteAlone says whether an instant is the only one with blocks in a log file
 // that it is known to have written to. A file that is not there, or that holds
 // no whole block, is nobody else's.
 func (t *Table) wroteAlone(ctx context.Context, object string, at hudi.Time) (bool, error) {
-	r, err := t.bucket.Open(ctx, object)
-	if errors.Is(err, storage.ErrNotExist) {
-		return true, nil
-	}
+	instants, err := t.writers(ctx, object)
 	if err != nil {
 		return false, err
 	}
-	instants, _, err := timeline.LogInstants(r, r.Size())
-	if err = errors.Join(err, r.Close()); err != nil {
-		return false, fmt.Errorf("read %q: %w", object, err)
-	}
 	for _, i := range instants {
 		if i != at {
-			return false, hinted(ErrForeign, "roll the instant back with the engine that wrote it", "%q holds blocks of %s beside those of %s", object, i, at)
+			return false, errShared(object, at, i)
 		}
 	}
 	return true, nil
+}
+
+// errShared: undoing blocks of a file that holds others' too needs a command
+// block, which we do not write.
+func errShared(object string, dead, other hudi.Time) error {
+	return hinted(ErrForeign, "roll the instant back with the engine that wrote it", "%q holds blocks of %s beside those of %s", object, other, dead)
 }

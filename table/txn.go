@@ -39,8 +39,8 @@ type Txn struct {
 	mu      sync.Mutex
 	files   map[string]*upload // by object name
 	markers []string
-	ended   bool               // committed or aborted
-	decided bool               // the completed file was attempted
+	ended   bool // committed or aborted
+	decided bool // the completed file was attempted
 }
 
 const (
