@@ -430,6 +430,10 @@ func (w *Writer) close() error {
 		w.file.SetKeyValueMetadata(keyMax, w.footer.MaxKey)
 	}
 	w.file.SetKeyValueMetadata(keySchema, w.avro)
+	// The last row group goes out before anything is held back.
+	if err := w.file.Flush(); err != nil {
+		return fmt.Errorf("write base file: %w", err)
+	}
 	w.out.hold = true
 	if err := w.file.Close(); err != nil {
 		return fmt.Errorf("write base file: %w", err)
