@@ -121,10 +121,20 @@ func (m *merger) scan(ctx context.Context, r file, name string, list []block) ([
 			list = without(list, b.Target)
 		default:
 			if m.view.Committed(b.Instant) && (m.only == nil || m.only(b.Instant)) {
-				list = append(list, block{Block: b, name: name, file: r})
+				list = append(list, slim(list, block{Block: b, name: name, file: r}))
 			}
 		}
 	}
+}
+
+// slim keeps the blocks of a slice with many logs small: they wait for each
+// other, since a later one may roll them back, and nearly all have one schema.
+func slim(list []block, b block) block {
+	b.Header = nil
+	if n := len(list); n > 0 && list[n-1].Schema == b.Schema {
+		b.Schema = list[n-1].Schema
+	}
+	return b
 }
 
 // without is list less the blocks that a rollback of target takes back: those
