@@ -16,6 +16,8 @@ type Position string
 
 // Change is the state of one document as the source showed it: the winning
 // revision, the leaf revisions known at that moment, and the document itself.
+// The changes of a batch may share the memory of their texts: what is kept for
+// longer than its batch (an id in a cache) is cloned, or it keeps others with it.
 type Change struct {
 	// ID is the document's _id, decoded from JSON.
 	ID string
@@ -35,6 +37,13 @@ type Change struct {
 	// Raw is the whole row as received, for quarantine when the envelope
 	// itself is broken. May be nil.
 	Raw []byte
+	// Absent says that the source does not hold the document at all, not even
+	// as a deletion: it was purged, or the database was created again without
+	// it. Deleted is set too; there is no revision and no body.
+	Absent bool
+	// Purged says that a purge named the document, so that the state may be an
+	// older one than was seen before.
+	Purged bool
 	// Defect says why the envelope cannot be used (no _id, a revision that is
 	// no revision, a live row without a body even when asked again). A change
 	// with a defect is quarantined and counted, never applied.
@@ -66,8 +75,9 @@ type Limit struct {
 	// Wait is how long a batch may stay open after its first row.
 	Wait time.Duration
 	// Idle is how long Next waits for a first row before it returns an empty
-	// batch with CaughtUp set. Zero returns as soon as the source says that
-	// there is nothing more.
+	// batch with CaughtUp set; without CaughtUp when the source could not be
+	// reached all that time. Zero returns as soon as the source says that there
+	// is nothing more.
 	Idle time.Duration
 }
 
@@ -100,6 +110,19 @@ type Source interface {
 	// Now is the position after everything the source holds at this moment.
 	Now(ctx context.Context) (Position, error)
 	Close() error
+}
+
+// Purger is a Source whose documents can be purged: removed without a trace in
+// its feed.
+type Purger interface {
+	Source
+	// Purged lists the ids that purges named since the purge sequence after
+	// ("" for none), and the purge sequence that it has looked up to. A source
+	// that remembers only so many may list ids that were listed before.
+	Purged(ctx context.Context, after string) (ids []string, seq string, err error)
+	// Read returns the present states of documents, as their rows would show
+	// them; of a document that the source does not hold, an Absent one.
+	Read(ctx context.Context, ids []string) ([]Change, error)
 }
 
 // Sentinels that callers branch on.

@@ -119,7 +119,7 @@ func (s *Source) read(b *batch, r *rows, limit int) (n int, err error) {
 			safe = b.mark()
 			safe.moved = true
 		}
-		if n < limit && (b.Bytes >= b.limit.Bytes || c.Seq != "" && b.overdue()) {
+		if n != limit && (b.Bytes >= b.limit.Bytes || c.Seq != "" && b.overdue()) {
 			return s.stop(b, safe, size, n)
 		}
 	}

@@ -39,16 +39,20 @@ func (r *retry) next(jitter func() float64, err error) time.Duration {
 // persist repeats a call until it succeeds, fails for good, or ctx is done.
 func (c *client) persist(ctx context.Context, call func() error) error {
 	var r retry
+	var failed error
 	for {
 		err := call()
 		switch {
+		case err == nil:
+			return nil
 		case ctx.Err() != nil:
-			return gone(ctx, err)
+			return gone(ctx, failed)
 		case !retryable(ctx, err):
 			return err
 		}
-		if c.opts.Sleep(ctx, c.pause(&r, err)) != nil {
-			return gone(ctx, err)
+		failed = err
+		if err := c.opts.Sleep(ctx, c.pause(&r, err)); err != nil {
+			return gone(ctx, failed)
 		}
 	}
 }

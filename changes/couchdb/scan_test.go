@@ -169,6 +169,20 @@ func TestPackedRows(t *testing.T) {
 	}
 }
 
+func TestSeqs(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"seq":"a\u002fb"}`: "a/b", `{"seq":"a\ud800"}`: "", `{"seq":7}`: "7", `{"seq":null}`: "", `{"seq":[1,"a"]}`: `[1,"a"]`,
+	} {
+		var e envelope
+		p := parser{}
+		raw := []byte(text)
+		_, err := e.scan(raw)
+		if c, _ := p.change(&e, raw, err); c.Seq != want {
+			t.Errorf("%s: %q, want %q", text, c.Seq, want)
+		}
+	}
+}
+
 // FuzzScan: never a panic, never past the end, and what JSON says.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{

@@ -188,7 +188,7 @@ func (s *Source) try(ctx context.Context, b *batch) error {
 		err := s.attempt(ctx, b, began)
 		switch {
 		case ctx.Err() != nil:
-			return gone(ctx, err)
+			return gone(ctx, failed)
 		case err == nil:
 			s.retry.reset()
 			return nil
