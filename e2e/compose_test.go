@@ -132,11 +132,11 @@ func (s *stack) compose(args ...string) string {
 	return out
 }
 
-// await asks until the answer is empty. Containers need their time; a minute is
+// await asks until the answer is empty. Containers need their time; three minutes are
 // far more than they need.
 func (s *stack) await(what string, ask func() string) {
 	s.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		missing := ask()
 		if missing == "" {
