@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -193,11 +194,16 @@ type stream struct {
 // but only while somebody reads: a follower that is busy is not a server that
 // is silent.
 func (c *client) changes(ctx context.Context, query url.Values, quiet time.Duration) (*stream, error) {
+	return c.ask(ctx, query, nil, quiet)
+}
+
+// ask is changes with a body, which makes the request a POST.
+func (c *client) ask(ctx context.Context, query url.Values, body []byte, quiet time.Duration) (*stream, error) {
 	var open *stream
 	err := c.with(ctx, func(s *session) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		timer := time.AfterFunc(quiet, func() { cancel(errSilent) })
-		resp, err := c.get(ctx, s, query) //nolint:bodyclose // the stream closes it
+		resp, err := c.request(ctx, s, query, body) //nolint:bodyclose // the stream closes it
 		if err != nil {
 			timer.Stop()
 			err = c.fail("read changes of", caused(ctx, err))
@@ -214,11 +220,18 @@ func (c *client) changes(ctx context.Context, query url.Values, quiet time.Durat
 	return open, err
 }
 
-// get sends the request for a feed; an answer that is no success is an error.
-func (c *client) get(ctx context.Context, s *session, query url.Values) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.where.String()+"/_changes?"+query.Encode(), http.NoBody)
+// request sends the request for a feed; an answer that is no success is an error.
+func (c *client) request(ctx context.Context, s *session, query url.Values, body []byte) (*http.Response, error) {
+	method := http.MethodGet
+	if body != nil {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.where.String()+"/_changes?"+query.Encode(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", userAgent)

@@ -107,13 +107,12 @@ func bare(err error) error {
 
 // explain adds the sentinel and the hint that a status stands for.
 func (e *Error) explain() {
-	if e.Err != nil {
-		if errors.Is(e.Err, errRedirect) {
-			e.Hint = "put the address that it redirects to into source.url"
-		}
-		return
-	}
 	switch {
+	case errors.Is(e.Err, errRedirect):
+		e.Hint = "put the address that it redirects to into source.url"
+	case errors.Is(e.Err, ErrRowTooLarge):
+		e.Hint = "raise the limit for one row (MaxRowBytes), which memory bounds, or make the document smaller"
+	case e.Err != nil: // the network's, or a feed's end
 	case e.Status == http.StatusNotFound:
 		e.Err = changes.ErrNotFound
 		e.Hint = "check the database's name in source.url, or create it: curl -X PUT " + e.URL

@@ -122,9 +122,9 @@ func tooLarge(row []byte, most int) error {
 	var e envelope
 	_, _ = e.scan(row) // only for the id, which stands before the document
 	if id, err := unescape(nil, e.id); err == nil && len(id) > 0 {
-		return fmt.Errorf("%w: document %q takes more than %d bytes; raise max_row_bytes", ErrRowTooLarge, clip(id), most)
+		return fmt.Errorf("%w: document %q takes more than %d bytes", ErrRowTooLarge, clip(id), most)
 	}
-	return fmt.Errorf("%w: it begins with %q and takes more than %d bytes; raise max_row_bytes", ErrRowTooLarge, clip(row), most)
+	return fmt.Errorf("%w: it begins with %q and takes more than %d bytes", ErrRowTooLarge, clip(row), most)
 }
 
 // clip keeps a message readable.
