@@ -19,6 +19,8 @@ import (
 // ingestFlags are the flags of run that are no part of the config.
 type ingestFlags struct {
 	once bool
+	// wait waits for the table's lease instead of giving up.
+	wait bool
 	// quiet shows neither log lines nor a live line (the demo speaks itself).
 	quiet bool
 }
@@ -44,12 +46,17 @@ in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
 			if err != nil {
 				return err
 			}
-			return ingest(c.Context(), s, cfg, f)
+			err = ingest(c.Context(), s, cfg, f)
+			if c.Context().Err() != nil && errors.Is(err, context.Canceled) {
+				return nil // stopped before there was a batch to abandon
+			}
+			return err
 		},
 	}
 	d := config.Default()
 	c.Flags().StringVarP(&file, "config", "c", "", "config file (YAML); flags win over it")
 	c.Flags().BoolVar(&f.once, "once", false, "stop with 0 when caught up")
+	c.Flags().BoolVar(&f.wait, "wait", false, "wait while another writer holds the table, instead of exit 5")
 	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, or http(s)://host/db")
 	c.Flags().String("table", "", "file:///path or a bare path")
 	c.Flags().String("since", d.Source.Since, "where to begin when the table has no checkpoint: 0, now, or a seq")
@@ -81,7 +88,11 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	t, release, err := openForWriting(ctx, cfg, source)
+	var held func(error)
+	if f.wait {
+		held = func(err error) { log.Info("waiting for the table", keyTable, cfg.Table.URL, keyReason, err.Error()) }
+	}
+	t, release, err := openForWriting(ctx, cfg, source, held)
 	if err != nil {
 		return err
 	}

@@ -202,6 +202,70 @@ func TestFollowAndStop(t *testing.T) {
 	}
 }
 
+// With --wait a second writer stands by, says once whose turn it is, can be
+// stopped, and goes on where the first one ended.
+func TestWaitForTheTable(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{}, 5)
+	dir := filepath.Join(t.TempDir(), "table")
+	run := []string{"run", "--source", url, "--table", dir, "--commit-interval", "100ms"}
+	type ended struct {
+		code int
+		errs string
+	}
+	start := func(args ...string) (stop func(), end <-chan ended) {
+		ctx, cancel := context.WithCancel(context.Background())
+		c := make(chan ended, 1)
+		go func() {
+			code, _, errs := callCtx(ctx, args...)
+			c <- ended{code, errs}
+		}()
+		return cancel, c
+	}
+	count := func(n string) func() bool {
+		return func() bool { c, out, _ := call(t, "query", "--table", dir, "--count"); return c == 0 && out == n }
+	}
+	stopFirst, first := start(run...)
+	waitFor(t, "the first commit", count("5\n"))
+	stopIdle, idle := start(append(run, "--wait")...)
+	_, standby := start(append(run, "--wait", "--once")...)
+	time.Sleep(3 * leaseAskedEvery) // long enough to ask more than once
+	stopIdle()
+	if e := <-idle; e.code != 0 || strings.Count(e.errs, "waiting for the table") != 1 || !strings.Contains(e.errs, "held by pid") {
+		t.Fatalf("stopped while waiting: exit %d\n%s", e.code, e.errs)
+	}
+	if _, err := db.Put("later", []byte(`{"n":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the change", count("6\n"))
+	stopFirst()
+	if e := <-first; e.code != 0 {
+		t.Fatalf("the first ended with %d\n%s", e.code, e.errs)
+	}
+	if e := <-standby; e.code != 0 || strings.Contains(e.errs, `"replayed":1`) || strings.Contains(e.errs, `"inserts":1`) {
+		t.Fatalf("the second did the first one's work again, or ended with %d\n%s", e.code, e.errs)
+	}
+	if !count("6\n")() {
+		t.Fatal("the table is not what the first left")
+	}
+}
+
+// Stopped before the first answer of the source: exit 0 all the same.
+func TestStoppedWhileStarting(t *testing.T) {
+	s, _, url := shop(t, couchfake.Options{}, 5)
+	s.Control(couchfake.Match{}, couchfake.Spoil{Stall: time.Hour}, -1)
+	ctx, cancel := context.WithCancel(context.Background())
+	code := make(chan int)
+	go func() {
+		c, _, _ := callCtx(ctx, "run", "--source", url, "--table", filepath.Join(t.TempDir(), "table"))
+		code <- c
+	}()
+	time.Sleep(100 * time.Millisecond)
+	cancel()
+	if c := <-code; c != 0 {
+		t.Fatalf("stopped with exit %d", c)
+	}
+}
+
 // waitFor polls until something is so, for as long as a slow machine may take.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -83,22 +84,45 @@ func openForReading(ctx context.Context, url string) (*table.Table, func(), erro
 	return t, func() { _ = b.Close() }, nil
 }
 
+// leaseAskedEvery is how long a waiting writer leaves the lease alone.
+const leaseAskedEvery = 250 * time.Millisecond
+
 // openForWriting opens the table or creates it, and takes its lease. release
-// gives both back.
-func openForWriting(ctx context.Context, cfg config.Config, source changes.Source) (*table.Table, func() error, error) {
+// gives both back. With held, it waits while another writer has the lease, and
+// tells held once who that is.
+func openForWriting(ctx context.Context, cfg config.Config, source changes.Source, held func(error)) (*table.Table, func() error, error) {
 	b, path, err := openBucket(cfg.Table.URL)
 	if err != nil {
 		return nil, nil, err
 	}
+	// Opened anew for each attempt: the table may be made, or changed, by
+	// whoever holds it.
+	for told := false; ; told = true {
+		t, lease, err := openLeased(ctx, b, path, cfg, source)
+		if err == nil {
+			return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
+		}
+		if held == nil || !errors.Is(err, table.ErrHeld) {
+			return nil, nil, errors.Join(err, b.Close())
+		}
+		if !told {
+			held(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, errors.Join(fmt.Errorf("wait for the table: %w", ctx.Err()), b.Close())
+		case <-time.After(leaseAskedEvery):
+		}
+	}
+}
+
+func openLeased(ctx context.Context, b *storage.Bucket, path string, cfg config.Config, source changes.Source) (*table.Table, io.Closer, error) {
 	t, err := openOrCreate(ctx, b, path, cfg, source)
 	if err != nil {
-		return nil, nil, errors.Join(err, b.Close())
+		return nil, nil, err
 	}
 	lease, err := t.Lease(ctx)
-	if err != nil {
-		return nil, nil, errors.Join(err, b.Close())
-	}
-	return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
+	return t, lease, err
 }
 
 func openOrCreate(ctx context.Context, b *storage.Bucket, path string, cfg config.Config, source changes.Source) (*table.Table, error) {
@@ -123,7 +147,11 @@ func openOrCreate(ctx context.Context, b *storage.Bucket, path string, cfg confi
 	if cfg.Table.Partition.Field != "" {
 		c.PartitionField = cfg.Table.Partition.Name
 	}
-	return table.Create(ctx, b, c, o)
+	t, err := table.Create(ctx, b, c, o)
+	if errors.Is(err, table.ErrExists) { // another writer was quicker
+		return table.Open(ctx, b, o)
+	}
+	return t, err
 }
 
 // startStandIn starts the embedded CouchDB with one empty database and returns
