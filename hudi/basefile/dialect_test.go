@@ -21,7 +21,7 @@ func foreign(t *testing.T, column parquet.Node, rows ...[]parquet.Value) []byte 
 	t.Helper()
 	var b bytes.Buffer
 	// The newer writer refuses lists of two levels.
-	w := parquet.NewWriter(&b, parquet.NewSchema("spark_schema", parquet.Group{ //nolint:staticcheck // see above
+	w := parquet.NewWriter(&b, parquet.NewSchema("spark_schema", parquet.Group{
 		hudi.MetaRecordKey: parquet.Optional(parquet.String()), "c": column}))
 	for i, values := range rows {
 		row := parquet.Row{parquet.ByteArrayValue([]byte{byte('a' + i)}).Level(0, 1, 0)}
@@ -227,6 +227,30 @@ func TestEveryFlippedByte(t *testing.T) {
 	}
 	if noticed < pages/4 { // the file name column is not read, nor are statistics
 		t.Errorf("%d of %d bytes noticed", noticed, pages)
+	}
+}
+
+// TestDamagedFooter: the footer has no checksum. A damaged one may say what it
+// likes, but it must not bring the reader down.
+func TestDamagedFooter(t *testing.T) {
+	s, rs := damaged(t)
+	data, _ := write(t, s, options(), rs...)
+	refused := 0
+	step := 1
+	if testing.Short() {
+		step = 17
+	}
+	for i := 4; i < len(data); i += step {
+		for _, flip := range []byte{0x01, 0x40, 0xff} {
+			broken := bytes.Clone(data)
+			broken[i] ^= flip
+			if _, err := openAndRead(broken, s); err != nil {
+				refused++
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("no damage was noticed")
 	}
 }
 
