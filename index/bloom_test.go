@@ -24,6 +24,7 @@ import (
 // store is a table whose files a test writes.
 type store struct {
 	t      testing.TB
+	driver *mem.Driver
 	bucket *storage.Bucket
 	opened *atomic.Int64
 	table  *table.Table
@@ -50,7 +51,8 @@ func newStore(t testing.TB) *store {
 		now = now.Add(time.Second)
 		return now
 	}
-	st := &store{t: t, bucket: storage.New(mem.New(nil), &o), schema: s, opened: opened}
+	st := &store{t: t, driver: mem.New(nil), schema: s, opened: opened}
+	st.bucket = storage.New(st.driver, &o)
 	if st.table, err = table.Create(t.Context(), st.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{Clock: clock}); err != nil {
 		t.Fatal(err)
 	}

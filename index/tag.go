@@ -39,7 +39,7 @@ type Tagged struct {
 
 // Tag places records. Their ordering values come in as bare sums; they, and the
 // cells of hudi.ColumnRevOrder, get the era: the larger of Epoch and the stored
-// row's. Tag owns rs and the rows in it from then on. The records belong to
+// row's, and one more where a record's NewEra needs it. Tag owns rs and the rows in it from then on. The records belong to
 // schema s.
 func Tag(ctx context.Context, ix Index, v *table.View, s *hudi.Schema, rs []hudi.Record, o TagOptions) (Tagged, error) {
 	parts, err := v.Table().Properties().Partitioning()
@@ -118,6 +118,10 @@ func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
 	if known {
 		era = max(era, hudi.Era(stored.Order))
 	}
+	if r.NewEra && known && hudi.Order(era, r.Order) < stored.Order {
+		era++ // a purge took revisions away: the sum began again
+	}
+	r.NewEra = false
 	r.Order = hudi.Order(era, r.Order)
 	if t.order >= 0 && t.order < len(r.Row) {
 		r.Row[t.order] = hudi.Long(r.Order)

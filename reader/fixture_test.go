@@ -24,6 +24,7 @@ import (
 // fixture is a table whose files a test writes one by one.
 type fixture struct {
 	t      testing.TB
+	driver *mem.Driver
 	bucket *storage.Bucket
 	table  *table.Table
 	schema *hudi.Schema
@@ -42,7 +43,8 @@ func newFixture(t testing.TB) *fixture {
 		now = now.Add(time.Second)
 		return now
 	}
-	f := &fixture{t: t, bucket: storage.New(mem.New(nil), nil), schema: s}
+	f := &fixture{t: t, driver: mem.New(nil), schema: s}
+	f.bucket = storage.New(f.driver, nil)
 	if f.table, err = table.Create(t.Context(), f.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{Clock: clock}); err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) e
 		return err
 	}
 	o := r.o
-	o.IncludeDeletes = true
+	o.IncludeDeletes, o.HardDeletes = true, false
 	p, err := newProjection(ctx, r.view, o)
 	if err != nil {
 		return err

@@ -39,6 +39,8 @@ func TestMergeOfBaseAndLogs(t *testing.T) {
 	o := reader.Options{HardDeletes: true, Keep: func(k string) bool { return k != "a" && k != "n" }}
 	wantLines(t, seen(t, f.schema, reader.Slice(t.Context(), f.view(), list[0], f.schema, o)),
 		"pt=a/b 5 b5", "pt=a/c 3 c3", "†pt=a/d 2", "pt=a/e 4 e4", "-pt=a/f 3")
+	wantLines(t, f.snapshot(reader.Options{HardDeletes: true}), f.snapshot(reader.Options{})...)
+	wantLines(t, f.changes("", "", reader.Options{HardDeletes: true}), f.changes("", "", reader.Options{})...)
 	wantLines(t, seen(t, f.schema, reader.ReadOptimized(t.Context(), f.view(), reader.Options{})),
 		"pt=a/a 1 a1", "pt=a/b 5 b5", "pt=a/c 1 c1", "pt=a/d 1 d1", "pt=a/e 4 e4", "pt=a/f 1 f1")
 }

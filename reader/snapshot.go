@@ -37,6 +37,7 @@ func whole(ctx context.Context, v *table.View, o Options, change func(hudi.Slice
 }
 
 func readWhole(ctx context.Context, v *table.View, o Options, change func(hudi.Slice) hudi.Slice, yield func(*hudi.Record, error) bool) error {
+	o.HardDeletes = false // for Slice alone: here every record is a row
 	p, err := newProjection(ctx, v, o)
 	if err != nil {
 		return err
