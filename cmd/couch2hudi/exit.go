@@ -8,6 +8,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/pipeline"
+	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -56,7 +57,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, changes.ErrRecreated):
 		return exitRecreated
-	case errors.Is(err, changes.ErrPosition):
+	case errors.Is(err, changes.ErrPosition), errors.Is(err, reader.ErrCleaned), errors.Is(err, table.ErrArchived):
 		return exitGone
 	case errors.Is(err, table.ErrHeld):
 		return exitHeld
@@ -64,7 +65,17 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// message is what a person reads: the error, on one line.
+// message is what a person reads: the error, on one line, with its hint where
+// the error keeps that to itself.
 func message(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	text := oneLine(err.Error())
+	var hinting interface{ Hint() string }
+	if errors.As(err, &hinting) {
+		text += "; " + hinting.Hint()
+	}
+	return text
+}
+
+func oneLine(text string) string {
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/table"
@@ -18,27 +19,30 @@ import (
 
 // queryFlags is what a query asks for.
 type queryFlags struct {
-	table, since, until, format string
-	columns                     []string
-	readOptimized, deleted      bool
-	count                       bool
-	limit                       int64
+	table, since, until, asOf, format string
+	columns                           []string
+	readOptimized, deleted            bool
+	count                             bool
+	limit                             int64
 }
 
 func newQuery(s streams) *cobra.Command {
 	var f queryFlags
 	c := &cobra.Command{
 		Use:   "query --table URL",
-		Short: "Read a table: snapshot, read-optimized or incremental",
+		Short: "Read a table: snapshot, as of an instant, read-optimized or incremental",
 		Long: `Read a table and print its rows.
 
 Without --since the newest state of every document is printed (tombstones with
---include-deleted). With --since only the rows that commits after it wrote, as
+--include-deleted); with --as-of the state that it had at that instant, in the
+columns of that time. With --since only the rows that commits after it wrote, as
 those commits left them, tombstones included: the begin is exclusive, --until is
-inclusive. Both take an instant (yyyyMMddHHmmssSSS), a prefix of one, RFC 3339,
-"earliest", or a duration ago such as -15m.`,
+inclusive. All three take an instant (yyyyMMddHHmmssSSS), a prefix of one, RFC
+3339, "earliest", or a duration ago such as -15m. A prefix means its end for
+--as-of and --until (20260131 is the end of that day), its beginning for --since.`,
 		Example: `  couch2hudi query --table ./demo-table --limit 5
   couch2hudi query --table ./demo-table --columns _id,_rev,total --format jsonl
+  couch2hudi query --table ./demo-table --as-of 20260131 --columns _id,_rev
   couch2hudi query --table ./demo-table --since -15m
   couch2hudi query --table ./demo-table --since 20260131 --until 20260201 --count`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -48,6 +52,7 @@ inclusive. Both take an instant (yyyyMMddHHmmssSSS), a prefix of one, RFC 3339,
 	c.Flags().StringVar(&f.table, "table", "", "the table: file:///path or a bare path")
 	c.Flags().StringVar(&f.since, "since", "", "incremental: only what commits after this instant wrote")
 	c.Flags().StringVar(&f.until, "until", "", "incremental: up to and with this instant")
+	c.Flags().StringVar(&f.asOf, "as-of", "", "the snapshot as of this instant")
 	c.Flags().StringVar(&f.format, "format", "", "table or jsonl (default: table on a terminal, else jsonl)")
 	c.Flags().StringSliceVar(&f.columns, "columns", nil, "only these columns")
 	c.Flags().BoolVar(&f.readOptimized, "read-optimized", false, "base files only, without what the logs hold")
@@ -70,7 +75,14 @@ func runQuery(ctx context.Context, s streams, f queryFlags) error {
 	if err != nil {
 		return err
 	}
+	now := v
+	if v, err = f.past(ctx, now); err != nil {
+		return err
+	}
 	schema, err := f.schema(ctx, v)
+	if errors.Is(err, table.ErrNoSchema) && f.asOf != "" {
+		schema, err = f.schema(ctx, now) // before the first commit there is no row, and no other schema
+	}
 	if errors.Is(err, table.ErrNoSchema) && f.count {
 		_, err := fmt.Fprintln(s.out, 0)
 		return err
@@ -92,6 +104,9 @@ func (f *queryFlags) check() error {
 	if f.readOptimized && (f.since != "" || f.until != "") {
 		return &usageError{err: errors.New("--read-optimized and --since exclude each other")}
 	}
+	if f.asOf != "" && (f.since != "" || f.until != "") {
+		return &usageError{err: errors.New("--as-of and --since exclude each other: an incremental read ends at --until")}
+	}
 	if f.until != "" && f.since == "" {
 		return &usageError{err: errors.New("--until needs --since (\"--since earliest\" for all)")}
 	}
@@ -99,6 +114,25 @@ func (f *queryFlags) check() error {
 		return &usageError{err: errors.New("--limit is negative")}
 	}
 	return oneOf("--format", f.format, "", "table", "jsonl")
+}
+
+// past is the view as of --as-of, v without it. An instant before the first
+// commit is fine: there was nothing then. With archived commits nobody knows.
+func (f *queryFlags) past(ctx context.Context, v *table.View) (*table.View, error) {
+	if f.asOf == "" {
+		return v, nil
+	}
+	at, err := parseInstant(f.asOf, padUp, time.Now())
+	if err != nil {
+		return nil, &usageError{err: fmt.Errorf("--as-of: %w", err)}
+	}
+	v = v.AsOf(at)
+	if v.Last() == "" {
+		if _, _, _, err := v.Extra(ctx, commitmeta.ExtraSchema); err != nil {
+			return nil, fmt.Errorf("read the table as of %s: %w", at, err)
+		}
+	}
+	return v, nil
 }
 
 // schema is the table's, cut to the columns asked for.
