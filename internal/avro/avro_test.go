@@ -184,13 +184,55 @@ func TestLongs(t *testing.T) {
 	}
 }
 
+func TestLogicalTypes(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"type":"int","logicalType":"date"}`: "int date", `{"type":"string","logicalType":"date"}`: "string", `{"type":"long","logicalType":"date"}`: "long",
+		`{"type":"long","logicalType":"local-timestamp-micros"}`:                               "long local-timestamp-micros",
+		`{"type":"bytes","logicalType":"decimal","precision":4}`:                               "bytes decimal(4,0)",
+		`{"type":"bytes","logicalType":"decimal","precision":4,"scale":5}`:                     "bytes",
+		`{"type":"bytes","logicalType":"decimal"}`:                                             "bytes",
+		`{"type":"fixed","name":"f","size":2,"logicalType":"decimal","precision":4,"scale":1}`: "fixed(2) decimal(4,1)",
+		`{"type":"fixed","name":"f","size":2,"logicalType":"decimal","precision":5,"scale":1}`: "fixed(2)",
+		`{"type":"string","avro.java.string":"String"}`:                                        "string",
+	} {
+		if got := parse(t, text).Type().String(); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// FuzzParse: any text gives an error or a schema that can be walked.
+func FuzzParse(f *testing.F) {
+	f.Add(wide)
+	f.Add(`["null",{"type":"array","items":"int"}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := avro.Parse(text)
+		if err != nil {
+			if !errors.Is(err, avro.ErrSchema) {
+				t.Fatal(err)
+			}
+			return
+		}
+		_ = s.Type().String()
+		_, _ = avro.Skip(s.Type(), []byte{2, 2, 2, 2, 2, 2})
+	})
+}
+
 func TestNamesAreNotShared(t *testing.T) {
 	a := parse(t, `{"type":"record","name":"same","fields":[{"name":"x","type":"int"}]}`)
 	b := parse(t, `{"type":"record","name":"same","fields":[{"name":"y","type":"string"}]}`)
 	if a.Type().Field("x") == nil || b.Type().Field("y") == nil || b.Type().Field("x") != nil {
 		t.Fatal("two schemas of one name")
 	}
-	for _, bad := range []string{"", "{", `"nothing"`, `{"type":"record","name":"1","fields":[]}`, `{"type":"array"}`, `{"type":"fixed","name":"f"}`} {
+	const nested = `{"type":"record","name":"o","namespace":"a.b","fields":[{"name":"x","type":{"type":"record","name":"i","fields":[{"name":"y","type":["null","o"]}]}},` +
+		`{"name":"z","type":{"type":{"type":"fixed","name":"c.f","size":2}}},{"name":"w","type":"a.b.i"}]}`
+	o := parse(t, nested).Type()
+	if o.Name != "a.b.o" || o.Fields[0].Type.Name != "a.b.i" || o.Fields[0].Type.Fields[0].Type.Branches[1] != o || o.Fields[1].Type.Name != "c.f" || o.Fields[2].Type != o.Fields[0].Type {
+		t.Fatalf("%+v", o)
+	}
+	for _, bad := range []string{`["null","int","int"]`, `[]`, `["null",["int"]]`, `{"type":"enum","name":"e","symbols":[]}`, `{"type":"record","name":"r"}`,
+		`{"type":"record","name":"r","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}`, `{"type":"record","name":"r","fields":[{"name":"a b","type":"int"}]}`,
+		strings.Repeat(`{"type":"array","items":`, 300) + `"int"` + strings.Repeat("}", 300), `3`, "", "{", `"nothing"`, `{"type":"record","name":"1","fields":[]}`, `{"type":"array"}`, `{"type":"fixed","name":"f"}`} {
 		if _, err := avro.Parse(bad); !errors.Is(err, avro.ErrSchema) {
 			t.Errorf("%q: %v", bad, err)
 		}

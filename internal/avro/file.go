@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/flate"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -34,7 +33,11 @@ func configuration(size int) library.API {
 // Marshal encodes a Go value as a plain datum. Structs name their fields with
 // `avro:"name"` tags; unions with null are pointers, slices or maps.
 func (s *Schema) Marshal(v any) ([]byte, error) {
-	b, err := configuration(0).Marshal(s.library, v)
+	l, err := s.parsed()
+	if err != nil {
+		return nil, err
+	}
+	b, err := configuration(0).Marshal(l, v)
 	if err != nil {
 		return nil, fmt.Errorf("encode avro: %w", err)
 	}
@@ -50,7 +53,11 @@ func (s *Schema) Unmarshal(data []byte, v any) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("%w: %d bytes too many", ErrData, len(rest))
 	}
-	if err := configuration(len(data)).Unmarshal(s.library, data, v); err != nil {
+	l, err := s.parsed()
+	if err != nil {
+		return err
+	}
+	if err := configuration(len(data)).Unmarshal(l, data, v); err != nil {
 		return fmt.Errorf("%w: %w", ErrData, err)
 	}
 	return nil
@@ -63,17 +70,13 @@ func (s *Schema) EncodeFile(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, err := json.Marshal(s.library)
-	if err != nil {
-		return nil, fmt.Errorf("encode avro schema: %w", err)
-	}
 	var sync [syncSize]byte
 	if _, err := rand.Read(sync[:]); err != nil {
 		return nil, fmt.Errorf("make a sync marker: %w", err)
 	}
-	b := make([]byte, 0, len(datum)+len(schema)+len(fileMagic)+2*syncSize+2*len(keySchema))
+	b := make([]byte, 0, len(datum)+len(s.text)+len(fileMagic)+2*syncSize+2*len(keySchema))
 	b = AppendLong(append(b, fileMagic...), 1)
-	b = AppendText(AppendText(b, keySchema), string(schema))
+	b = AppendText(AppendText(b, keySchema), s.text)
 	b = append(AppendLong(b, 0), sync[:]...)
 	b = AppendLong(AppendLong(b, 1), int64(len(datum)))
 	return append(append(b, datum...), sync[:]...), nil

@@ -1,7 +1,9 @@
 package avro
 
 import (
+	"encoding/json"
 	"fmt"
+	"sync"
 
 	library "github.com/hamba/avro/v2"
 )
@@ -54,24 +56,40 @@ type Field struct {
 	Type *Type
 }
 
-// Schema is a parsed schema.
+// Schema is a parsed schema. It is safe for concurrent use.
 type Schema struct {
-	root    *Type
+	root *Type
+	text string
+	// library is parsed when Go values are first encoded or decoded: reading
+	// rows does without, and the library takes its time.
+	once    sync.Once
 	library library.Schema
+	err     error
 }
 
 // Parse parses Avro JSON. Names in it are its own: two schemas may give one
-// name different meanings.
+// name different meanings. The error wraps ErrSchema.
 func Parse(text string) (*Schema, error) {
-	s, err := library.ParseWithCache(text, "", &library.SchemaCache{})
-	if err != nil {
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSchema, err)
 	}
-	root, err := convert(s, map[string]*Type{})
+	root, err := (&parser{named: map[string]*Type{}}).parse(v, "")
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{root: root, library: s}, nil
+	return &Schema{root: root, text: text}, nil
+}
+
+// parsed is the library's view of the schema.
+func (s *Schema) parsed() (library.Schema, error) {
+	s.once.Do(func() {
+		s.library, s.err = library.ParseWithCache(s.text, "", &library.SchemaCache{})
+		if s.err != nil {
+			s.err = fmt.Errorf("%w: %w", ErrSchema, s.err)
+		}
+	})
+	return s.library, s.err
 }
 
 // Type is the root of the schema.
@@ -99,100 +117,4 @@ func (t *Type) Field(name string) *Field {
 		}
 	}
 	return nil
-}
-
-func primitive(t library.Type) (Kind, bool) {
-	switch t {
-	case library.Null:
-		return Null, true
-	case library.Boolean:
-		return Boolean, true
-	case library.Int:
-		return Int, true
-	case library.Long:
-		return Long, true
-	case library.Float:
-		return Float, true
-	case library.Double:
-		return Double, true
-	case library.String:
-		return String, true
-	case library.Bytes:
-		return Bytes, true
-	default:
-		return Null, false
-	}
-}
-
-// convert makes the tree; named holds the types with names, so that a
-// reference leads to the same node.
-func convert(s library.Schema, named map[string]*Type) (*Type, error) {
-	switch s := s.(type) {
-	case *library.NullSchema:
-		return &Type{Kind: Null}, nil
-	case *library.PrimitiveSchema:
-		k, ok := primitive(s.Type())
-		if !ok {
-			return nil, fmt.Errorf("%w: type %q", ErrSchema, s.Type())
-		}
-		t := &Type{Kind: k}
-		t.setLogical(s.Logical())
-		return t, nil
-	case *library.RefSchema:
-		if t := named[s.Schema().FullName()]; t != nil {
-			return t, nil
-		}
-		return convert(s.Schema(), named)
-	case *library.FixedSchema:
-		t := &Type{Kind: Fixed, Name: s.FullName(), Size: s.Size()}
-		t.setLogical(s.Logical())
-		named[t.Name] = t
-		return t, nil
-	case *library.EnumSchema:
-		t := &Type{Kind: Enum, Name: s.FullName(), Symbols: s.Symbols()}
-		named[t.Name] = t
-		return t, nil
-	case *library.RecordSchema:
-		return convertRecord(s, named)
-	case *library.ArraySchema:
-		item, err := convert(s.Items(), named)
-		return &Type{Kind: Array, Item: item}, err
-	case *library.MapSchema:
-		item, err := convert(s.Values(), named)
-		return &Type{Kind: Map, Item: item}, err
-	case *library.UnionSchema:
-		t := &Type{Kind: Union}
-		for _, b := range s.Types() {
-			branch, err := convert(b, named)
-			if err != nil {
-				return nil, err
-			}
-			t.Branches = append(t.Branches, branch)
-		}
-		return t, nil
-	}
-	return nil, fmt.Errorf("%w: type %q", ErrSchema, s.Type())
-}
-
-func convertRecord(s *library.RecordSchema, named map[string]*Type) (*Type, error) {
-	t := &Type{Kind: Record, Name: s.FullName()}
-	named[t.Name] = t
-	for _, f := range s.Fields() {
-		typ, err := convert(f.Type(), named)
-		if err != nil {
-			return nil, err
-		}
-		t.Fields = append(t.Fields, Field{Name: f.Name(), Type: typ})
-	}
-	return t, nil
-}
-
-func (t *Type) setLogical(l library.LogicalSchema) {
-	if l == nil {
-		return
-	}
-	t.Logical = string(l.Type())
-	if d, ok := l.(*library.DecimalLogicalSchema); ok {
-		t.Precision, t.Scale = d.Precision(), d.Scale()
-	}
 }
