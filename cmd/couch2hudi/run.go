@@ -11,7 +11,6 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/config"
-	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -53,21 +52,9 @@ in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
 			return err
 		},
 	}
-	d := config.Default()
-	c.Flags().StringVarP(&file, "config", "c", "", "config file (YAML); flags win over it")
+	configFlags(c, &file)
 	c.Flags().BoolVar(&f.once, "once", false, "stop with 0 when caught up")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait while another writer holds the table, instead of exit 5")
-	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, or http(s)://host/db")
-	c.Flags().String("table", "", "file:///path or a bare path")
-	c.Flags().String("since", d.Source.Since, "where to begin when the table has no checkpoint: 0, now, or a seq")
-	c.Flags().String("table-name", "", "the table's name (default: the database's)")
-	c.Flags().String("partition-field", "", "document field that partitions the table (default: none)")
-	c.Flags().String("partition-format", "", "how its times become folders, such as yyyyMMdd")
-	c.Flags().String("deletes", d.Table.Deletes, "tombstone (a row that says so) or hard (the row goes)")
-	c.Flags().Duration("commit-interval", time.Duration(d.Commit.Interval), "close a commit this long after its first row")
-	c.Flags().Bool("keep-doc", d.Columns.KeepDoc, "keep the whole document in the column _doc")
-	c.Flags().String("log-format", "", "text or json (default: text on a terminal, else json)")
-	c.Flags().String("log-level", d.Log.Level, "debug, info, warn or error")
 	return c
 }
 
@@ -125,12 +112,9 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 	o := pipeline.Options{Source: source, Table: t, Name: cfg.Source.Name, Once: f.once,
 		Interval: time.Duration(cfg.Commit.Interval), MaxRows: cfg.Commit.MaxRows, MaxBytes: int64(cfg.Commit.MaxBytes),
 		Layout: layout(cfg)}
-	n, err := normalize.New(normalize.Options{Table: t.Name(), Ordering: pipeline.OrderingLeafSum, Deletes: cfg.Table.Deletes,
-		PartitionField: cfg.Table.Partition.Field, PartitionFormat: cfg.Table.Partition.Format,
-		PartitionTimezone: cfg.Table.Partition.Timezone, PartitionName: cfg.Table.Partition.Name,
-		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns})
+	n, err := newNormalizer(cfg, t.Name())
 	if err != nil {
-		return o, &usageError{err: err}
+		return o, err
 	}
 	o.Normalizer = n
 	switch cfg.Source.Since {

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/normalize"
+	"github.com/couch2hudi/couch2hudi/pipeline"
+)
+
+// configFlags are the flags that stand for fields of the config, and the file
+// itself: loadConfig reads them.
+func configFlags(c *cobra.Command, file *string) {
+	d := config.Default()
+	shapeFlags(c, file)
+	c.Flags().String("table", "", "file:///path or a bare path")
+	c.Flags().String("since", d.Source.Since, "where to begin when the table has no checkpoint: 0, now, or a seq")
+	c.Flags().Duration("commit-interval", time.Duration(d.Commit.Interval), "close a commit this long after its first row")
+	c.Flags().String("log-format", "", "text or json (default: text on a terminal, else json)")
+	c.Flags().String("log-level", d.Log.Level, "debug, info, warn or error")
+}
+
+// shapeFlags are those of them that say what the columns become of what source.
+func shapeFlags(c *cobra.Command, file *string) {
+	d := config.Default()
+	c.Flags().StringVarP(file, "config", "c", "", "config file (YAML); flags win over it")
+	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, or http(s)://host/db")
+	c.Flags().String("table-name", "", "the table's name (default: the database's)")
+	c.Flags().String("partition-field", "", "document field that partitions the table (default: none)")
+	c.Flags().String("partition-format", "", "how its times become folders, such as yyyyMMdd")
+	c.Flags().String("deletes", d.Table.Deletes, "tombstone (a row that says so) or hard (the row goes)")
+	c.Flags().Bool("keep-doc", d.Columns.KeepDoc, "keep the whole document in the column _doc")
+}
+
+// newNormalizer is the config's, for a table of that name.
+func newNormalizer(cfg config.Config, table string) (*normalize.Normalizer, error) {
+	n, err := normalize.New(normalize.Options{Table: table, Ordering: pipeline.OrderingLeafSum, Deletes: cfg.Table.Deletes,
+		PartitionField: cfg.Table.Partition.Field, PartitionFormat: cfg.Table.Partition.Format,
+		PartitionTimezone: cfg.Table.Partition.Timezone, PartitionName: cfg.Table.Partition.Name,
+		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns})
+	if err != nil {
+		return nil, &usageError{err: fmt.Errorf("table %q: %w", table, err)}
+	}
+	return n, nil
+}
