@@ -1,7 +1,7 @@
 // Package reader gives the rows of a table back: it merges the base file and
 // the log files of each slice, for a snapshot, for the changes of a range of
 // commits, or for one slice. All reading follows the rules of table version 6
-// (docs/format/logfile.md, docs/format/slices.md).
+// (docs/format/reading.md).
 //
 // Every function here yields records that are valid until the next step of the
 // iteration; Clone keeps one. A sequence ends after the first error.
