@@ -176,8 +176,11 @@ func unreadable(ctx context.Context, err error) bool {
 // noDatabase tells "no such database" from "no such document".
 func noDatabase(err error) bool {
 	var refused *chttp.HTTPError
-	return errors.As(err, &refused) &&
-		(strings.Contains(refused.Reason, "Database does not exist") || strings.Contains(refused.Reason, "no_db_file"))
+	return errors.As(err, &refused) && namesNoDatabase(refused.Reason)
+}
+
+func namesNoDatabase(reason string) bool {
+	return strings.Contains(reason, "Database does not exist") || strings.Contains(reason, "no_db_file")
 }
 
 // stream is the body of a response of _changes, under a watchdog.
@@ -203,7 +206,7 @@ func (c *client) ask(ctx context.Context, query url.Values, body []byte, quiet t
 	err := c.with(ctx, func(s *session) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		timer := time.AfterFunc(quiet, func() { cancel(errSilent) })
-		resp, err := c.request(ctx, s, query, body) //nolint:bodyclose // the stream closes it
+		resp, err := c.request(ctx, s, "/_changes", query, body) //nolint:bodyclose // the stream closes it
 		if err != nil {
 			timer.Stop()
 			err = c.fail("read changes of", caused(ctx, err))
@@ -220,13 +223,27 @@ func (c *client) ask(ctx context.Context, query url.Values, body []byte, quiet t
 	return open, err
 }
 
-// request sends the request for a feed; an answer that is no success is an error.
-func (c *client) request(ctx context.Context, s *session, query url.Values, body []byte) (*http.Response, error) {
+// getJSON reads what stands under the database's URL.
+func (c *client) getJSON(ctx context.Context, s *session, path string, into any) error {
+	resp, err := c.request(ctx, s, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, int64(c.opts.MaxRowBytes))).Decode(into); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
+}
+
+// request asks for something below the database; an answer that is no success
+// is an error.
+func (c *client) request(ctx context.Context, s *session, path string, query url.Values, body []byte) (*http.Response, error) {
 	method := http.MethodGet
 	if body != nil {
 		method = http.MethodPost
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.where.String()+"/_changes?"+query.Encode(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.where.String()+path+"?"+query.Encode(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}

@@ -22,6 +22,10 @@ type Events struct {
 	// Refetched: a live row came without its document, which was asked for
 	// once more.
 	Refetched func(Refetched)
+	// PurgesMissed: this many purges happened that the server does not list
+	// any more, or cannot list. Documents that they removed may still be in
+	// the table; verify finds them.
+	PurgesMissed func(n int64)
 }
 
 // Connected says which feed was opened from where.
@@ -89,5 +93,11 @@ func (e Events) loggedIn() {
 func (e Events) refetched(v Refetched) {
 	if e.Refetched != nil {
 		e.Refetched(v)
+	}
+}
+
+func (e Events) purgesMissed(n int64) {
+	if e.PurgesMissed != nil {
+		e.PurgesMissed(n)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 )
@@ -15,12 +18,13 @@ import (
 // (changes_doc_ids_optimization_threshold).
 const readAtOnce = 100
 
-// Read returns the present state of single documents, as the feed would show
-// them: the leaves, the winner and its document. One that the database does
-// not have, or that was purged, is not among them; the order is the server's.
-// It retries until ctx is done and moves no position: what it returns may be
-// newer than what Next has shown.
-func (s *Source) Read(ctx context.Context, ids ...string) ([]changes.Change, error) {
+var _ changes.Purger = (*Source)(nil)
+
+// Read implements changes.Purger: each document as the feed would show it, in
+// the server's order, then those that it does not hold. It retries until ctx
+// is done and moves no position: what it returns may be newer than what Next
+// has shown. Design documents are read too.
+func (s *Source) Read(ctx context.Context, ids []string) ([]changes.Change, error) {
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -37,10 +41,95 @@ func (s *Source) Read(ctx context.Context, ids ...string) ([]changes.Change, err
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, got...)
+		out = append(out, withAbsent(got, ids[:n])...)
 		ids = ids[n:]
 	}
 	return out, nil
+}
+
+// withAbsent adds a change for each document that was asked for in vain.
+func withAbsent(got []changes.Change, ids []string) []changes.Change {
+	answered := make(map[string]bool, len(ids))
+	for _, c := range got {
+		answered[c.ID] = true
+	}
+	for _, id := range ids {
+		if !answered[id] {
+			answered[id] = true
+			got = append(got, changes.Change{ID: id, Deleted: true, Absent: true})
+		}
+	}
+	return got
+}
+
+// Purged implements changes.Purger. CouchDB remembers the last 1,000 purges and
+// has no list of those since a sequence, so all that it remembers are listed
+// whenever the purge sequence is another one. A server without such a list
+// (before CouchDB 3, PouchDB Server) gives none. Events.PurgesMissed is told of
+// those that are not listed. It retries until ctx is done.
+func (s *Source) Purged(ctx context.Context, after string) (ids []string, seq string, err error) {
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer leave()
+	err = s.client.persist(ctx, func() error {
+		found, err := s.client.info(ctx) // before the list: what is purged between the two is listed again
+		if err != nil {
+			return err
+		}
+		if seq = string(seqText(found.PurgeSeq)); seq == after {
+			ids = nil
+			return nil
+		}
+		var listed int64
+		if ids, listed, err = s.client.purgedInfos(ctx); err != nil {
+			return err
+		}
+		if missed := purgeCount(seq) - purgeCount(after) - listed; missed > 0 {
+			s.opts.Events.purgesMissed(missed)
+		}
+		return nil
+	})
+	return ids, seq, err
+}
+
+// purgeCount is the number at the beginning of a purge sequence, the sum of
+// the shards' purges: good for a warning, never for a position.
+func purgeCount(seq string) int64 {
+	digits, _, _ := strings.Cut(seq, "-")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// purgedInfos reads which documents the last purges named, each once, and how
+// many purges that were.
+func (c *client) purgedInfos(ctx context.Context) (ids []string, n int64, err error) {
+	var list struct {
+		Infos []struct {
+			ID string `json:"id"`
+		} `json:"purged_infos"`
+	}
+	err = c.with(ctx, func(s *session) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, errSilent)
+		defer cancel()
+		return c.fail("read purges of", caused(ctx, c.getJSON(ctx, s, "/_purged_infos", &list)))
+	})
+	var e *Error
+	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) && !namesNoDatabase(e.Reason) {
+		return nil, 0, nil
+	}
+	seen := map[string]bool{}
+	for _, info := range list.Infos {
+		if !seen[info.ID] {
+			seen[info.ID] = true
+			ids = append(ids, info.ID)
+		}
+	}
+	return ids, int64(len(list.Infos)), err
 }
 
 // lookUp reads the rows of some documents from the feed.

@@ -1,6 +1,7 @@
 package couchdb_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -31,19 +32,26 @@ func TestRead(t *testing.T) {
 		t.Fatal("not a couchdb.Source")
 	}
 	defer func() { _ = src.Close() }()
-	got, err := src.Read(t.Context(), append([]string{"never there"}, all...)...)
+	got, err := src.Read(t.Context(), append([]string{"never there", "never there"}, all...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]changes.Change{}
+	absent := 0
 	for _, c := range got {
+		if c.Absent {
+			if absent++; !c.Deleted || c.Body != nil || c.ID != "never there" && c.ID != all[2] {
+				t.Errorf("absent: %+v", c)
+			}
+			continue
+		}
 		if c.Defect != "" || c.Body == nil {
 			t.Errorf("%q: %s", c.ID, c.Defect)
 		}
 		found[c.ID] = c
 	}
-	if len(got) != 249 || len(found) != 249 {
-		t.Errorf("%d changes of %d documents, want 249", len(got), len(found))
+	if len(got) != 251 || len(found) != 249 || absent != 2 {
+		t.Errorf("%d changes of %d documents, %d absent", len(got), len(found), absent)
 	}
 	if c := found[all[0]]; c.Rev.Generation != 2 || len(c.Leaves) != 2 || c.Leaves[1].String() != "1-abc" {
 		t.Errorf("got %+v", c)
@@ -54,11 +62,70 @@ func TestRead(t *testing.T) {
 	if _, ok := found[all[2]]; ok {
 		t.Error("a purged document is there")
 	}
-	if none, err := src.Read(t.Context()); err != nil || len(none) != 0 {
+	if none, err := src.Read(t.Context(), nil); err != nil || len(none) != 0 {
 		t.Errorf("of no documents: %v, %v", none, err)
 	}
 	// The feed is where it was.
 	if b := next(t, src, "", changes.Limit{}); len(b.Changes) != 249 || !slices.ContainsFunc(b.Changes, func(c changes.Change) bool { return c.ID == all[249] }) {
 		t.Errorf("then the feed has %d changes", len(b.Changes))
+	}
+}
+
+func TestPurged(t *testing.T) {
+	w := newWorld(t, couchdb.Options{Sleep: options(newServer(t)).Sleep})
+	src, ok := w.Open(t).(changes.Purger)
+	if !ok {
+		t.Fatal("not a changes.Purger")
+	}
+	defer func() { _ = src.Close() }()
+	ids, first, err := src.Purged(t.Context(), "")
+	if err != nil || len(ids) != 0 || first == "" {
+		t.Fatalf("got %q, %q, %v", ids, first, err)
+	}
+	for _, id := range []string{"a", "b/\"", "c"} {
+		w.Put(t, id, `{}`)
+	}
+	for _, id := range []string{"a", "b/\"", "a"} {
+		w.db.Purge(id, couchfake.Rev{Gen: 1, Hash: "x"})
+	}
+	w.server.Control(couchfake.Match{Endpoint: couchfake.PurgedInfos}, couchfake.Spoil{Status: 503}, 1)
+	ids, second, err := src.Purged(t.Context(), first)
+	if err != nil || !slices.Equal(ids, []string{"a", "b/\""}) || second == first {
+		t.Errorf("got %q, %q, %v", ids, second, err)
+	}
+	if ids, third, err := src.Purged(t.Context(), second); err != nil || len(ids) != 0 || third != second {
+		t.Errorf("nothing new: got %q, %q, %v", ids, third, err)
+	}
+	if id, err := src.Identify(t.Context()); err != nil || id.PurgeSeq != second {
+		t.Errorf("identify: %q, %v", id.PurgeSeq, err)
+	}
+}
+
+// TestPurgedWithoutList: a server that has no such list, and a database that
+// is gone, are not the same.
+func TestPurgedWithoutList(t *testing.T) {
+	s := newServer(t)
+	o := options(s)
+	var missed []int64
+	o.Events.PurgesMissed = func(n int64) { missed = append(missed, n) }
+	src := open(t, o)
+	if ids, seq, err := src.Purged(t.Context(), "1-x"); err != nil || ids != nil || seq != "3-p" {
+		t.Errorf("got %q, %q, %v", ids, seq, err)
+	}
+	s.set(func() {
+		s.docs["_purged_infos"] = text(`{"purged_infos":[{"id":"a","revs":["1-a"]},{"id":"b","revs":[]}]}`)
+	})
+	if ids, _, err := src.Purged(t.Context(), ""); err != nil || !slices.Equal(ids, []string{"a", "b"}) {
+		t.Errorf("got %q, %v", ids, err)
+	}
+	if ids, _, err := src.Purged(t.Context(), "2-x"); err != nil || len(ids) != 2 {
+		t.Errorf("got %q, %v", ids, err)
+	}
+	if !slices.Equal(missed, []int64{2, 1}) {
+		t.Errorf("missed %v", missed)
+	}
+	s.set(func() { s.docs["_purged_infos"] = fail(404, "not_found", "Database does not exist.") })
+	if _, _, err := src.Purged(t.Context(), "1-x"); !errors.Is(err, changes.ErrNotFound) {
+		t.Errorf("got %v", err)
 	}
 }
