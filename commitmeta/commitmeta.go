@@ -16,6 +16,8 @@ const (
 	// ExtraOrdering and ExtraLayout hold what the table pins.
 	ExtraOrdering = "couch2hudi.ordering"
 	ExtraLayout   = "couch2hudi.layout"
+	// ExtraReplay holds where a backfill stands, as JSON.
+	ExtraReplay = "couch2hudi.replay"
 	// ExtraStats holds the Stats of a batch as JSON.
 	ExtraStats = "couch2hudi.stats"
 )
@@ -86,7 +88,10 @@ type Source struct {
 	Incarnation string `json:"incarnation,omitempty"`
 	Epoch       int64  `json:"epoch,omitempty"`
 	PurgeSeq    string `json:"purge_seq,omitempty"`
-	Seq         string `json:"seq"`
+	// Sweep says that rows of earlier epochs may still have to be marked as
+	// deleted.
+	Sweep bool   `json:"sweep,omitempty"`
+	Seq   string `json:"seq"`
 	// rest is a JSON object of the keys that this release does not know.
 	rest string
 }
@@ -103,4 +108,6 @@ type Stats struct {
 	Moved       int64 `json:"moved"`
 	Rescued     int64 `json:"rescued"`
 	Unplaced    int64 `json:"default_partition"`
+	// Purged counts documents that were read again because a purge named them.
+	Purged int64 `json:"purged,omitempty"`
 }

@@ -31,6 +31,9 @@ type Record struct {
 	// AnyPartition says that the record does not know its partition: it
 	// belongs where its key lives, or to Key.Partition when it lives nowhere.
 	AnyPartition bool
+	// NewEra says that the record may be older by its sum than what is stored
+	// and must win all the same, in a new era: a purge named its document.
+	NewEra bool
 	// CommitTime, CommitSeqno are Hudi's meta columns of a stored record;
 	// empty for an incoming one, which gets its commit's.
 	CommitTime  Time

@@ -83,7 +83,7 @@ func (n *Normalizer) pick(cs []changes.Change) error {
 			n.reject(c, reason)
 			continue
 		}
-		if n.o.Ordering == LeafSum && len(c.Leaves) == 0 {
+		if n.o.Ordering == LeafSum && len(c.Leaves) == 0 && !c.Absent {
 			return fmt.Errorf("%w: document %q", ErrLeaves, clip(c.ID))
 		}
 		order := n.order(c)
@@ -120,6 +120,10 @@ func (n *Normalizer) envelope(c *changes.Change) string {
 		return "no _id"
 	case !utf8.ValidString(c.ID):
 		return "its _id is not UTF-8"
+	case c.Absent && !c.Deleted:
+		return "absent and not deleted"
+	case c.Absent:
+		return ""
 	case c.Rev.Generation < 1 || c.Rev.Hash == "":
 		return "no revision"
 	case !c.Deleted && noBody(c.Body):

@@ -59,7 +59,7 @@ func (n *Normalizer) shape(cs []changes.Change, i int) {
 
 // record appends the record of a change, or says why it cannot.
 func (n *Normalizer) record(c *changes.Change, order int64) string {
-	r := hudi.Record{Key: hudi.Key{Record: c.ID}, Order: order}
+	r := hudi.Record{Key: hudi.Key{Record: c.ID}, Order: order, NewEra: c.Purged}
 	switch {
 	case !c.Deleted:
 		return n.live(c, r)
@@ -150,7 +150,9 @@ func (n *Normalizer) fill(row hudi.Row, c *changes.Change, order int64) {
 		op = "d"
 	}
 	row[p.id] = hudi.String(c.ID)
-	row[p.rev] = n.rev(c.Rev)
+	if !c.Absent {
+		row[p.rev] = n.rev(c.Rev)
+	}
 	row[p.order] = hudi.Long(order)
 	row[p.op] = hudi.String(op)
 	row[p.deleted] = hudi.Boolean(c.Deleted)

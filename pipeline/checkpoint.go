@@ -52,7 +52,7 @@ func (p *Ingest) restore(ctx context.Context, v *table.View) error {
 	p.checkpoint = commitmeta.Checkpoint{Version: 1, Sources: map[string]commitmeta.Source{}}
 	p.position = p.o.Since
 	if !found {
-		return nil
+		return p.replayed(ctx, v)
 	}
 	c, err := commitmeta.DecodeCheckpoint(text)
 	if err != nil {
@@ -61,15 +61,14 @@ func (p *Ingest) restore(ctx context.Context, v *table.View) error {
 	p.checkpoint = c
 	s, known := c.Sources[p.name]
 	if !known {
-		return nil
+		return p.replayed(ctx, v)
 	}
 	if s.Kind != p.identity.Kind || (s.Incarnation != "" && p.identity.Incarnation != "" && s.Incarnation != p.identity.Incarnation) {
-		return fmt.Errorf("%w: %s %q was created at %s, the checkpoint of commit %s is of the one created at %s; "+
-			"follow it into another table, or restore the database", changes.ErrRecreated,
-			p.identity.Kind, p.identity.Name, p.identity.Incarnation, at.Time, s.Incarnation)
+		return p.recreated(s, at.Time)
 	}
+	p.identity.PurgeSeq = s.PurgeSeq
 	p.position = changes.Position(s.Seq)
-	return nil
+	return p.replayed(ctx, v)
 }
 
 // checkPinned compares what the table was created with to what is asked for.
@@ -92,7 +91,8 @@ func (p *Ingest) checkPinned(ctx context.Context, v *table.View) error {
 func (p *Ingest) next(position changes.Position) commitmeta.Checkpoint {
 	c := commitmeta.Checkpoint{Version: 1, Sources: maps.Clone(p.checkpoint.Sources)}
 	c.Sources[p.name] = commitmeta.Source{Kind: p.identity.Kind, Name: p.identity.Name,
-		Incarnation: p.identity.Incarnation, Epoch: p.epoch(), PurgeSeq: p.identity.PurgeSeq, Seq: string(position)}
+		Incarnation: p.identity.Incarnation, Epoch: p.epoch(), PurgeSeq: p.identity.PurgeSeq,
+		Sweep: p.checkpoint.Sources[p.name].Sweep, Seq: string(position)}
 	return c
 }
 

@@ -12,6 +12,8 @@ import (
 type gathered struct {
 	batch   changes.Batch
 	skipped bool
+	// forced asks for a commit although there may be nothing to write.
+	forced bool
 }
 
 // feed gathers what a source gives into batches for commits. When started it

@@ -33,6 +33,15 @@ type Options struct {
 	Since changes.Position
 	// Once stops Run when the source has nothing more.
 	Once bool
+	// Replay reads from Since to the end although the table has a checkpoint;
+	// rows that are not newer are dropped. The follower's position stays as it
+	// is, the backfill has one of its own. Once is implied.
+	Replay bool
+	// Rewrite writes rows again although the table holds the same version.
+	Rewrite bool
+	// AcceptRecreated begins a new epoch when the database is another one than
+	// the checkpoint's.
+	AcceptRecreated bool
 	// Interval closes a batch this long after its first row; default 60 s.
 	Interval time.Duration
 	// MaxRows and MaxBytes close a batch; defaults 100,000 and 128 MiB.
@@ -94,6 +103,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
+	o.Once = o.Once || o.Replay
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval
 	}
@@ -130,6 +140,9 @@ type Ingest struct {
 	lastCommit time.Time
 	// uncommitted counts rows read since the last commit.
 	uncommitted commitmeta.Stats
+	// moved says that the checkpoint has something to say beside the position:
+	// a purge sequence, or the end of a sweep.
+	moved bool
 }
 
 // New prepares an Ingest: it rolls back what a dead writer left, finds the
@@ -170,20 +183,30 @@ func (p *Ingest) Position() changes.Position { return p.position }
 func (p *Ingest) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if err := p.purges(ctx); err != nil {
+		return stopped(ctx, err)
+	}
 	p.feed = startFeed(ctx, p.o, p.position)
 	defer p.feed.stop()
 	defer cancel()
 	for {
 		progress, err := p.Step(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil // stopped: the batch is abandoned, the last commit stands
-		case err != nil:
-			return err
-		case p.o.Once && progress.CaughtUp:
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		if p.o.Once && progress.CaughtUp {
 			return nil
 		}
 	}
+}
+
+// stopped says that being stopped is no error: the open batch is abandoned and
+// the last commit stands.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // Step waits for one batch and commits it. A batch without anything to write
@@ -203,10 +226,35 @@ func (p *Ingest) Step(ctx context.Context) (Progress, error) {
 	}
 	progress.Took = p.o.Clock().Sub(began)
 	progress.Pending, progress.CaughtUp = g.batch.Pending, g.batch.CaughtUp
+	p.tell(progress)
+	if err := p.purges(ctx); err != nil {
+		return Progress{}, err
+	}
+	if g.batch.CaughtUp {
+		return progress, p.settle(ctx)
+	}
+	return progress, nil
+}
+
+// settle does what can only be done when the source had nothing more: mark
+// what a recreated database does not have, and commit what the checkpoint has
+// to say beside the position.
+func (p *Ingest) settle(ctx context.Context) error {
+	for p.checkpoint.Sources[p.name].Sweep && !p.o.Replay {
+		if err := p.sweep(ctx); err != nil {
+			return err
+		}
+	}
+	if !p.moved {
+		return nil
+	}
+	return p.applyStates(ctx, nil)
+}
+
+func (p *Ingest) tell(progress Progress) {
 	if progress.Instant != "" && p.o.Events.Committed != nil {
 		p.o.Events.Committed(progress)
 	}
-	return progress, nil
 }
 
 // apply turns one gathered batch into a commit.
@@ -226,7 +274,7 @@ func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
 	if err != nil {
 		return Progress{}, fmt.Errorf("normalize: %w", err)
 	}
-	placed, err := index.Tag(ctx, p.o.Index, v, shaped.Schema, shaped.Records, index.TagOptions{Epoch: p.epoch()})
+	placed, err := index.Tag(ctx, p.o.Index, v, shaped.Schema, shaped.Records, index.TagOptions{Epoch: p.epoch(), Rewrite: p.o.Rewrite})
 	if err != nil {
 		return Progress{}, fmt.Errorf("find keys: %w", err)
 	}
@@ -240,7 +288,7 @@ func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
 
 // due says whether a batch is worth a commit of its own.
 func (p *Ingest) due(g gathered, writes int) bool {
-	if writes > 0 {
+	if writes > 0 || g.forced || (p.o.Replay && g.batch.CaughtUp) {
 		return true
 	}
 	moved := p.uncommitted.Rows > 0 || g.skipped
@@ -283,6 +331,12 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 	}
 	next := p.next(g.batch.Last)
 	body := p.body(next, shaped.Schema, stats)
+	if p.o.Replay {
+		next = p.checkpoint
+		if err := p.replayBody(&body, g); err != nil {
+			return Progress{}, err
+		}
+	}
 	if err := x.Commit(ctx, body); err != nil {
 		return Progress{}, fmt.Errorf("complete commit %s: %w", x.Instant(), err)
 	}
@@ -291,7 +345,7 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 		progress.Bytes += stats[i].Bytes
 	}
 	p.checkpoint, p.position = next, g.batch.Last
-	p.uncommitted, p.lastCommit = commitmeta.Stats{}, p.o.Clock()
+	p.uncommitted, p.lastCommit, p.moved = commitmeta.Stats{}, p.o.Clock(), false
 	return progress, nil
 }
 

@@ -40,6 +40,8 @@ type world struct {
 	// ingest; a tombstone stays there.
 	lives map[string]string
 	docs  int
+	// tune changes the options of the next ingests.
+	tune func(*pipeline.Options)
 	// ignore is a document that the table cannot be equal in.
 	ignore string
 }
@@ -120,8 +122,12 @@ func (w *world) options(source changes.Source, t *table.Table, since changes.Pos
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return pipeline.Options{Source: source, Table: t, Normalizer: shaper, Since: since, Once: true, MaxRows: w.maxRows,
+	o := pipeline.Options{Source: source, Table: t, Normalizer: shaper, Since: since, Once: true, MaxRows: w.maxRows,
 		Events: pipeline.Events{Committed: func(p pipeline.Progress) { *done = append(*done, p) }}}
+	if w.tune != nil {
+		w.tune(&o)
+	}
+	return o
 }
 
 // state is what the model and the table say of one document.
@@ -266,6 +272,23 @@ func (w *world) equal(what string, want, got map[string]state) {
 	if bad > 0 {
 		w.t.Fatalf("%s: %d of %d documents differ", what, bad, len(want))
 	}
+}
+
+type couchRev = couchfake.Rev
+
+// instants is the number of completed writes.
+func (w *world) instants() int {
+	w.t.Helper()
+	ctx := context.Background()
+	t, err := w.open(ctx, w.driver)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	v, err := t.View(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(v.Writes())
 }
 
 // lastSeq is the newest commit's.

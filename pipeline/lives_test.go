@@ -1,0 +1,177 @@
+package pipeline_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/pipeline"
+	"github.com/couch2hudi/couch2hudi/storage/storagetest"
+)
+
+// withoutEra compares states of different eras by their sums.
+func withoutEra(m map[string]state) map[string]state {
+	for id, s := range m {
+		s.Order -= hudi.Era(s.Order) << hudi.EraShift
+		m[id] = s
+	}
+	return m
+}
+
+// A purged document is gone, one purged and written again begins anew, one
+// whose winner was purged falls back; none of that has a row in the feed that
+// the sum alone would let win.
+func TestPurge(t *testing.T) {
+	for _, partitioned := range []bool{false, true} {
+		w := newWorld(t, 11)
+		w.partitioned = partitioned
+		for _, id := range []string{"gone", "again", "fallback", "stays"} {
+			for range 3 {
+				w.must(w.db.Put(id, w.body()))
+			}
+		}
+		d, _ := w.db.Doc("fallback")
+		w.must(w.db.Put("fallback", w.body()))
+		w.must(w.ingest(w.driver))
+		w.check("before")
+		w.db.Purge("gone")
+		w.db.Purge("again")
+		w.must(w.db.Put("again", w.body()))
+		purged, _ := w.db.Doc("fallback")
+		if got := w.db.Purge("fallback", purged.Winner().Rev); len(got) != 1 {
+			t.Fatalf("purged %v", got)
+		}
+		w.must(nil, w.db.Replicate("fallback", []couchRev{d.Winner().Rev}, w.body()))
+		w.must(w.ingest(w.driver))
+		got := withoutEra(w.snapshot())
+		gone := got["gone"]
+		if !gone.Deleted || gone.Rev != "" {
+			t.Fatalf("the purged document is %+v", gone)
+		}
+		delete(got, "gone")
+		w.equal("after the purge", w.model(), got)
+		w.must(w.db.Put("again", w.body()))
+		w.must(w.db.Put("gone", w.body()))
+		w.must(w.ingest(w.driver))
+		w.equal("after further edits", w.model(), withoutEra(w.snapshot()))
+		before := w.instants()
+		w.must(w.ingest(w.driver))
+		if after := w.instants(); after != before {
+			t.Fatalf("nothing happened, yet %d commits became %d", before, after)
+		}
+	}
+}
+
+// A database that was created again is refused, then accepted in a new epoch:
+// its rows win whatever their generation, and what it does not have is marked.
+// The marking is interrupted at every storage write.
+func TestRecreated(t *testing.T) {
+	for k := 0; ; k += 7 {
+		w := newWorld(t, 5)
+		w.partitioned = true
+		w.round(80)
+		w.must(w.ingest(w.driver))
+		db, err := w.server.Recreate("docs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.db = db
+		for i := 0; i < w.docs; i += 3 {
+			w.must(w.db.Put(fmt.Sprintf("doc-%04d", i), w.body()))
+		}
+		if _, err := w.ingest(w.driver); !errors.Is(err, changes.ErrRecreated) {
+			t.Fatalf("a recreated database gave %v", err)
+		}
+		w.tune = func(o *pipeline.Options) { o.AcceptRecreated, o.MaxRows = true, 9 }
+		crasher := storagetest.NewCrasher(w.driver, storagetest.Crash{At: k})
+		_, err = w.ingest(crasher)
+		if crasher.Dead() {
+			_, err = w.ingest(w.driver)
+		}
+		if err != nil {
+			t.Fatalf("after %s: %v", crasher.Where(), err)
+		}
+		want, got := w.model(), withoutEra(w.snapshot())
+		for id, s := range got {
+			if _, there := want[id]; !there && s.Deleted {
+				delete(got, id) // of the old database
+			}
+		}
+		w.equal("after "+crasher.Where(), want, got)
+		w.tune = nil
+		w.must(w.ingest(w.driver)) // it is the accepted one now
+		if k > 0 && !crasher.Dead() {
+			return
+		}
+	}
+}
+
+// A replay drops what is not newer, keeps the follower's position, and can be
+// stopped and gone on with; a rewriting one writes the rows again.
+func TestReplay(t *testing.T) {
+	w := newWorld(t, 13)
+	w.partitioned = true
+	w.round(150)
+	w.must(w.ingest(w.driver))
+	seq := w.lastSeq()
+	w.tune = func(o *pipeline.Options) { o.Replay, o.MaxRows = true, 40 }
+	done, err := w.ingest(w.driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range done {
+		if p.Stats.Inserts+p.Stats.Upserts > 0 {
+			t.Fatalf("a replay wrote %+v", p.Stats)
+		}
+	}
+	if w.lastSeq() != seq {
+		t.Fatal("the replay moved the follower's position")
+	}
+	w.check("after the replay")
+	w.tune = func(o *pipeline.Options) { o.Replay, o.Rewrite = true, true }
+	if done, err = w.ingest(w.driver); err != nil {
+		t.Fatal(err)
+	}
+	var rows, written int64
+	for _, p := range done {
+		rows += p.Stats.Rows
+		written += p.Stats.Upserts
+	}
+	if written == 0 || written != rows {
+		t.Fatalf("a rewriting replay read %d rows and wrote %d", rows, written)
+	}
+	w.check("after the rewrite")
+	w.tune = nil
+	w.round(30)
+	w.must(w.ingest(w.driver))
+	w.check("followed on")
+}
+
+// A stale copy of a shard shows the past with new seqs, status 200 and nothing
+// pending; the table does not follow it there.
+func TestStaleCopy(t *testing.T) {
+	w := newWorld(t, 17)
+	w.partitioned = true
+	w.round(120)
+	w.must(w.ingest(w.driver))
+	w.check("before")
+	past := w.db.Snapshot()
+	w.round(120)
+	w.must(w.ingest(w.driver))
+	w.check("after the copy was left behind")
+	before := w.snapshot()
+	w.db.ServeStale(past)
+	w.db.FailOver()
+	w.must(w.ingest(w.driver))
+	w.equal("fed by a stale copy", before, w.snapshot())
+	w.db.Heal()
+	w.round(40)
+	w.must(w.ingest(w.driver))
+	if !strings.Contains(w.lastSeq(), "-") {
+		t.Fatalf("last_seq %q", w.lastSeq())
+	}
+	w.check("healed")
+}
