@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/normalize"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// columnLine is one line of `schema --format jsonl`, a contract.
+type columnLine struct {
+	Name string `json:"name"`
+	// Type is the Avro type: a name, or JSON for one that has parts.
+	Type string `json:"type"`
+	// Field is the documents' field, where it is not the column's name.
+	Field string `json:"field,omitempty"`
+	// Since is the first commit with the column.
+	Since string `json:"since,omitempty"`
+	Doc   string `json:"doc,omitempty"`
+}
+
+// schemaFlags is what schema is asked for.
+type schemaFlags struct {
+	table, format, file string
+	sample              int
+}
+
+func newSchema(s streams) *cobra.Command {
+	var f schemaFlags
+	c := &cobra.Command{
+		Use:   "schema {--table URL | --source URL | -c FILE}",
+		Short: "The columns of a table, or what would be inferred from a source",
+		Long: `Print the columns of a table: name, type, the documents' field where it has
+another name, the first commit on the timeline that has the column, and what it
+holds.
+
+With --source, or with a config file and no --table, print instead the columns
+that a new table would begin with: the first --sample documents of the source are
+read, and nothing is written anywhere. Fields that come later, and values that
+then do not fit, are seen to by run: new columns, and _rescued.`,
+		Example: `  couch2hudi schema --table ./shop-table
+  couch2hudi schema --table ./shop-table --format avro > shop.avsc
+  couch2hudi schema --source couchdb://user:pass@localhost:5984/shop --sample 100000
+  couch2hudi schema -c couch2hudi.yaml --format jsonl | jq -r .name`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runSchema(c, s, f)
+		},
+	}
+	const sample = 10_000
+	shapeFlags(c, &f.file)
+	c.Flags().StringVar(&f.table, "table", "", "the table: file:///path or a bare path")
+	c.Flags().StringVar(&f.format, "format", "", "table, jsonl or avro (default: table on a terminal, else jsonl)")
+	c.Flags().IntVar(&f.sample, "sample", sample, "with a source: read at most this many changes")
+	return c
+}
+
+func runSchema(c *cobra.Command, s streams, f schemaFlags) error {
+	if err := oneOf("--format", f.format, "", "table", "jsonl", "avro"); err != nil {
+		return err
+	}
+	source := c.Flags().Changed("source")
+	switch {
+	case f.sample < 1:
+		return &usageError{err: fmt.Errorf("--sample takes 1 or more, not %d", f.sample)}
+	case f.table != "" && source:
+		return &usageError{err: errors.New("--table and --source exclude each other")}
+	case f.table != "":
+		d, err := tableSchema(c.Context(), f.table)
+		if err != nil {
+			return err
+		}
+		return d.print(s.out, f.format)
+	case !source && f.file == "":
+		return &usageError{err: errors.New("--table, --source or -c is missing"), command: c.CommandPath()}
+	}
+	cfg, err := loadConfig(c, f.file)
+	if err != nil {
+		return err
+	}
+	d, err := sourceSchema(c.Context(), s, cfg, f.sample)
+	if err != nil {
+		return err
+	}
+	return d.print(s.out, f.format)
+}
+
+// described is a schema with what it does not say itself.
+type described struct {
+	*hudi.Schema
+	// partition is the partition column, "" for none; since is the first commit
+	// with a column.
+	partition string
+	since     map[string]hudi.Time
+}
+
+func tableSchema(ctx context.Context, url string) (described, error) {
+	t, closeTable, err := openForReading(ctx, url)
+	if err != nil {
+		return described{}, err
+	}
+	defer closeTable()
+	v, err := t.View(ctx)
+	if err != nil {
+		return described{}, err
+	}
+	d := described{partition: t.PartitionField()}
+	if d.Schema, err = v.Schema(ctx); err != nil {
+		return described{}, err
+	}
+	d.since, err = columnsSince(ctx, v)
+	return d, err
+}
+
+// columnsSince says which commit on the active timeline is the first with a
+// column, for all columns that a commit ever had.
+func columnsSince(ctx context.Context, v *table.View) (map[string]hudi.Time, error) {
+	since := map[string]hudi.Time{}
+	last := ""
+	for _, i := range v.Writes() {
+		b, err := v.Body(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		text := b.Extra[commitmeta.ExtraSchema]
+		if text == "" || text == last {
+			continue
+		}
+		last = text
+		schema, err := hudi.ParseSchema(text)
+		if err != nil {
+			return nil, fmt.Errorf("schema of commit %s: %w", i.Time, err)
+		}
+		for _, c := range schema.Columns() {
+			if _, known := since[c.Name]; !known {
+				since[c.Name] = i.Time
+			}
+		}
+	}
+	return since, nil
+}
+
+// sourceSchema is what a new table would begin with. What was read goes to
+// s.err.
+func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int) (_ described, err error) {
+	if cfg.Table.URL == "" {
+		cfg.Table.URL = "." // Validate wants one; it is not looked at
+	}
+	if err := cfg.Validate(); err != nil {
+		return described{}, err
+	}
+	source, err := openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level))
+	if err != nil {
+		return described{}, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	id, err := source.Identify(ctx)
+	if err != nil {
+		return described{}, fmt.Errorf("identify source: %w", err)
+	}
+	name := cfg.Table.Name
+	if name == "" {
+		name = id.Name
+	}
+	n, err := newNormalizer(cfg, name)
+	if err != nil {
+		return described{}, err
+	}
+	batch, err := firstBatch(ctx, source, changes.Limit{Rows: sample, Bytes: int64(cfg.Commit.MaxBytes)})
+	if err != nil {
+		return described{}, err
+	}
+	made, err := n.Normalize(batch, nil)
+	if err != nil {
+		return described{}, err
+	}
+	newLogger(s.err, cfg.Log.Format, cfg.Log.Level).Info("read a sample", sampleNotes(batch, made)...)
+	d := described{Schema: made.Schema}
+	if cfg.Table.Partition.Field != "" {
+		d.partition = cfg.Table.Partition.Name
+	}
+	return d, nil
+}
+
+// firstBatch reads from the beginning until the limit or the end is reached.
+func firstBatch(ctx context.Context, source changes.Source, most changes.Limit) (changes.Batch, error) {
+	var all changes.Batch
+	for {
+		left := changes.Limit{Rows: most.Rows - len(all.Changes), Bytes: most.Bytes - all.Bytes}
+		if left.Rows <= 0 || left.Bytes <= 0 {
+			return all, nil
+		}
+		b, err := source.Next(ctx, all.Last, left)
+		if err != nil {
+			return all, fmt.Errorf("read the first changes: %w", err)
+		}
+		all.Changes = append(all.Changes, b.Changes...)
+		all.Bytes += b.Bytes
+		all.Last, all.CaughtUp, all.Pending = b.Last, b.CaughtUp, b.Pending
+		if b.CaughtUp {
+			return all, nil
+		}
+	}
+}
+
+// sampleNotes are what a log line says of a sample.
+func sampleNotes(b changes.Batch, made normalize.Result) []any {
+	return []any{slog.Int(keyRows, made.Stats.Rows), slog.Int64(keyBytes, b.Bytes), slog.Int(keyRescued, made.Stats.Rescued),
+		slog.Int(keyQuarantined, len(made.Rejects)), slog.Bool("whole", b.CaughtUp), slog.Int64(keyPending, b.Pending)}
+}
+
+// print prints the columns in one of the three formats.
+func (d described) print(out io.Writer, format string) error {
+	switch {
+	case format == "avro":
+		_, err := fmt.Fprintln(out, d.Avro())
+		return err
+	case format == "jsonl" || (format == "" && !terminal(out)):
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		for _, l := range d.lines() {
+			if err := e.Encode(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "COLUMN\tTYPE\tFIELD\tSINCE\tHOLDS")
+	for _, l := range d.lines() {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, shorten(l.Type), dash(l.Field), dash(l.Since), dash(l.Doc))
+	}
+	return w.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return cell(hudi.String(s))
+}
+
+func (d described) lines() []columnLine {
+	envelope := d.envelope()
+	lines := make([]columnLine, 0, d.Len())
+	for _, c := range d.Columns() {
+		l := columnLine{Name: c.Name, Type: c.Type, Since: string(d.since[c.Name]), Doc: c.Doc}
+		if l.Type == "" {
+			l.Type = c.Kind.String()
+		}
+		field, rule := normalize.FieldOf(&c)
+		if field != c.Name {
+			l.Field, l.Doc = field, ""
+		}
+		switch rule {
+		case normalize.RuleJSON:
+			l.Doc = "arrays and objects as JSON"
+		case normalize.RuleMixed:
+			l.Doc = "strings, and all else as JSON"
+		}
+		if l.Doc == "" {
+			l.Doc = envelope[c.Name]
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// envelope is what the columns hold that no document's field makes; nothing in
+// a table that is none of ours.
+func (d described) envelope() map[string]string {
+	if _, ours := d.Lookup(hudi.ColumnRevOrder); !ours {
+		return nil
+	}
+	return map[string]string{
+		hudi.ColumnID:          "the document's _id, the record key",
+		hudi.ColumnRev:         "the winning revision",
+		hudi.ColumnRevOrder:    "orders the states of a document",
+		hudi.ColumnOp:          "u, or d for a tombstone",
+		hudi.ColumnDeleted:     "true for a tombstone",
+		hudi.ColumnLeaves:      "all leaf revisions as JSON, if several",
+		hudi.ColumnAttachments: "attachment stubs as JSON",
+		hudi.ColumnRescued:     "values that did not fit, as JSON",
+		hudi.ColumnDoc:         "the document as received",
+		normalize.ColumnSeq:    "the source's sequence of the row",
+		d.partition:            "the partition's value",
+	}
+}
