@@ -393,3 +393,31 @@ func TestSize(t *testing.T) {
 		t.Fatalf("said %d, is %d", size, b.Len())
 	}
 }
+
+// Bounds of pages, of columns and of the index must not hold whole documents:
+// a value that cannot be compressed stands in the file once.
+func TestLargeValuesStandOnce(t *testing.T) {
+	s, err := hudi.NewSchema("docs", hudi.Column{Name: "_doc", Kind: hudi.KindString}, hudi.Column{Name: "text", Kind: hudi.KindString})
+	if err != nil {
+		t.Fatal(err)
+	}
+	random, large := rand.New(rand.NewPCG(1, 2)), make([]byte, 1<<20)
+	for i := range large {
+		large[i] = byte(33 + random.IntN(90))
+	}
+	var file bytes.Buffer
+	w, err := basefile.NewWriter(&file, s, basefile.WriterOptions{FileName: "a-0_0-0-0_20240101000000000.parquet", Stamp: hudi.Stamp{Instant: "20240101000000000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := hudi.Record{Key: hudi.Key{Record: "k"}, Row: hudi.Row{hudi.StringOf(large), hudi.StringOf(large)}}
+	if err := w.Append(&r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if limit := 2*len(large) + 64<<10; file.Len() > limit {
+		t.Fatalf("two values of %d bytes made a file of %d", len(large), file.Len())
+	}
+}

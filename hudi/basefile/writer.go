@@ -356,7 +356,7 @@ func (w *Writer) open() error {
 	var names []string
 	var nodes []parquet.Node
 	options := []parquet.WriterOption{parquet.Compression(codec), parquet.DataPageVersion(1),
-		parquet.DictionaryMaxBytes(maxDictionary), parquet.MaxRowsPerRowGroup(math.MaxInt64), parquet.PageBufferSize(pageBytes)}
+		parquet.DictionaryMaxBytes(maxDictionary), parquet.DataPageStatistics(false), parquet.MaxRowsPerRowGroup(math.MaxInt64), parquet.PageBufferSize(pageBytes)}
 	leaf := 0
 	for _, f := range parsed.Type().Fields {
 		n, err := nodeOf(f.Type, w.encoding(leaf), 0)
