@@ -38,10 +38,30 @@ func TestEnginesReadOurTables(t *testing.T) {
 // writeTable follows a seeded stream of documents into a table, one commit a step.
 func writeTable(t *testing.T, o modelOptions) (string, *tableModel) {
 	t.Helper()
-	steps, perStep := 9, 250
+	steps, perStep := 8, 250
 	if os.Getenv("E2E_FULL") != "" {
 		perStep = 2000
 	}
+	w := newTableWriter(t, o)
+	for range steps {
+		w.step(perStep)
+	}
+	return w.table, w.model
+}
+
+// tableWriter is a database, the table that follows it, and the model of both.
+type tableWriter struct {
+	t     *testing.T
+	db    *couchfake.Database
+	data  *stream
+	args  []string
+	table string
+	model *tableModel
+	known []string // the table's commits so far
+}
+
+func newTableWriter(t *testing.T, o modelOptions) *tableWriter {
+	t.Helper()
 	server, err := couchfake.Start(couchfake.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -51,28 +71,30 @@ func writeTable(t *testing.T, o modelOptions) (string, *tableModel) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := filepath.Join(t.TempDir(), "table")
-	args := []string{"run", "--once", "--source", server.URL() + "/docs", "--table", table}
+	const seed = 20261130
+	w := &tableWriter{t: t, db: db, data: newStream(db, seed), table: filepath.Join(t.TempDir(), "table"), model: newModel(o)}
+	w.args = []string{"run", "--once", "--source", server.URL() + "/docs", "--table", w.table}
 	if o.partition != "" {
-		args = append(args, "--partition-field", o.partition, "--partition-format", "yyyyMMdd")
+		w.args = append(w.args, "--partition-field", o.partition, "--partition-format", "yyyyMMdd")
 	}
-	s, model := newStream(db, 20261130), newModel(o)
-	var known []string
-	for range steps {
-		if err := s.next(perStep); err != nil {
-			t.Fatal(err)
-		}
-		couch2hudi(t, args...)
-		now := deltaCommits(t, table)
-		if len(now) != len(known)+1 {
-			t.Fatalf("a step made the commits %v; want one more than %v", now, known)
-		}
-		known = now
-		if err := model.apply(known[len(known)-1], documentsOf(db)); err != nil {
-			t.Fatal(err)
-		}
+	return w
+}
+
+// step writes n new documents and n changes, and makes one commit of them.
+func (w *tableWriter) step(n int) {
+	w.t.Helper()
+	if err := w.data.next(n); err != nil {
+		w.t.Fatal(err)
 	}
-	return table, model
+	couch2hudi(w.t, w.args...)
+	now := deltaCommits(w.t, w.table)
+	if len(now) != len(w.known)+1 {
+		w.t.Fatalf("a step made the commits %v; want one more than %v", now, w.known)
+	}
+	w.known = now
+	if err := w.model.apply(now[len(now)-1], documentsOf(w.db)); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // compare asks one engine for all views.
@@ -129,35 +151,68 @@ func inSchemaOf(got, want []row) []row {
 }
 
 // TestSparkAndWeWriteInTurn lets Spark write into a table of ours through its own
-// index, and goes on after it: no key may ever be there twice, and both must
-// read what the other wrote.
+// index, goes on after it, and lets Spark compact what both wrote: no key may ever
+// be there twice, and all must read what the others wrote.
 func TestSparkAndWeWriteInTurn(t *testing.T) {
 	for _, start := range []func() (*engine, error){spark015, spark12} {
 		e := mustEngine(t, start)
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
-			table, model := writeTable(t, modelOptions{partition: "createdAt", layout: "20060102"})
-			sent := sparkEdits(mustRows(t, e, question{Op: "snapshot", Table: table}))
-			a, err := e.ask(question{Op: "upsert", Table: table, Rows: sent, Options: map[string]string{"hoodie.index.type": "BLOOM"}})
+			w := newTableWriter(t, modelOptions{partition: "createdAt", layout: "20060102"})
+			w.step(200)
+			w.step(200)
+			sent := sparkEdits(mustRows(t, e, question{Op: "snapshot", Table: w.table}))
+			a, err := e.ask(question{Op: "upsert", Table: w.table, Rows: sent, Options: map[string]string{"hoodie.index.type": "BLOOM"}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			instant := a.Timeline[len(a.Timeline)-1].Requested
-			want := model.snapshot()
-			edited := byKeyAlone(sent)
-			for i, r := range want {
-				if edit, ok := edited[r[colKey].(string)]; ok {
-					edit[colKey], edit[colPartition], edit[colCommitTime] = r[colKey], r[colPartition], instant
-					want[i] = edit
-				}
+			edits := editedRows(w.model.snapshot(), sent, a.Timeline[len(a.Timeline)-1].Requested)
+			readByAll(t, "after Spark's upsert", w, edits)
+
+			w.known = deltaCommits(t, w.table)
+			w.step(200)
+			readByAll(t, "after our next commit", w, edits)
+
+			if _, err := e.ask(question{Op: "compact", Table: w.table}); err != nil {
+				t.Fatal(err)
 			}
-			for _, reader := range engines() {
-				r := mustEngine(t, reader)
-				if d := diff(want, mustRows(t, r, question{Op: "snapshot", Table: table})); d != "" {
-					t.Errorf("%s reads after Spark: %s", r.name, d)
-				}
-			}
+			readByAll(t, "after Spark's compaction", w, edits)
+			w.step(200)
+			readByAll(t, "after our commit on top of it", w, edits)
 		})
+	}
+}
+
+// editedRows are the rows as Spark wrote them. What it wrote is newer than any
+// state the stream comes to, so these rows stay.
+func editedRows(rows, sent []row, instant string) map[string]row {
+	edited := map[string]row{}
+	for _, edit := range sent {
+		edited[edit["_id"].(string)] = edit
+	}
+	for _, r := range rows {
+		if edit, ok := edited[r["_id"].(string)]; ok {
+			edit[colKey], edit[colPartition], edit[colCommitTime] = r[colKey], r[colPartition], instant
+		}
+	}
+	return edited
+}
+
+// readByAll compares what each engine reads with the model and the rows that
+// Spark made of some of it.
+func readByAll(t *testing.T, when string, w *tableWriter, edits map[string]row) {
+	t.Helper()
+	want := w.model.snapshot()
+	for i, r := range want {
+		if edit, ok := edits[r["_id"].(string)]; ok {
+			want[i] = w.model.complete([]row{edit})[0]
+		}
+	}
+	for _, start := range engines() {
+		e := mustEngine(t, start)
+		if d := diff(want, mustRows(t, e, question{Op: "snapshot", Table: w.table})); d != "" {
+			t.Errorf("%s, %s: %s", e.name, when, d)
+		}
 	}
 }
 
@@ -169,7 +224,7 @@ func sparkEdits(rows []row) []row {
 	for i := 0; i < len(rows); i += 9 {
 		edit := row{}
 		for c, v := range rows[i] {
-			if c != colCommitTime && c != colPartition {
+			if !strings.HasPrefix(c, "_hoodie_") {
 				edit[c] = v
 			}
 		}
