@@ -30,7 +30,7 @@ RACE_FLAGS ?=
 export ORACLE_DIR DOCKER_DIR
 
 .PHONY: help build demo test test-oracle test-full check bench fuzz fixtures lint oracle docker clean \
-	fresh-results vet unit race fuzz-smoke oracle-tests
+	fresh-results vet unit race fuzz-smoke kill oracle-tests
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ demo: build ## everything on one machine: a stand-in for CouchDB, ingest, increm
 test: fresh-results vet lint unit race fuzz-smoke ## all that needs only Go, in stages
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
-test-oracle: fresh-results oracle docker oracle-tests ## real Spark, hudi-rs and containers against our tables
+test-oracle: fresh-results kill oracle docker oracle-tests ## real Spark, hudi-rs and containers against our tables
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
 test-full: ## both, with large sizes and longer fuzzing
@@ -106,6 +106,9 @@ race: $(STAGE)
 
 fuzz-smoke: $(STAGE)
 	@$(RUN) -name fuzz-smoke -- env PKGS='$(PKGS)' .ci/fuzz $(FUZZSMOKE)
+
+kill: $(STAGE) # the binary killed 120 times, at least 3 times in each step
+	@$(RUN) -name kill -json -- go test -json -count=1 ./e2e/kill -kill.full
 
 oracle-tests: $(STAGE)
 	@status=0; $(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout 25m ./e2e/... || status=1; \

@@ -4,9 +4,12 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -36,4 +39,28 @@ func signals(parent context.Context) (context.Context, context.CancelFunc) {
 		os.Exit(exitFailed)
 	}()
 	return ctx, func() { signal.Stop(c); cancel() }
+}
+
+// grace is how long a stopped run may clean up: it promises to end within 10 s.
+const grace = 8 * time.Second
+
+// endInTime ends the process when ctx is done and what it is for is not over,
+// as done would say, a grace later: because the storage hangs, say. That is no
+// failure: the next start mends what is left.
+func endInTime(ctx context.Context, errs io.Writer) (done func()) {
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-over:
+			return
+		}
+		select {
+		case <-time.After(grace):
+			_, _ = fmt.Fprintf(errs, "couch2hudi: stopped without cleaning up, which took longer than %s; the next start does it\n", grace)
+			os.Exit(exitDone)
+		case <-over:
+		}
+	}()
+	return func() { close(over) }
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +22,9 @@ type ingestFlags struct {
 	once bool
 	// wait waits for the table's lease instead of giving up.
 	wait bool
+	// replay is a backfill; rewrite makes it write rows again.
+	replay, rewrite bool
+	acceptRecreated bool
 	// quiet shows neither log lines nor a live line (the demo speaks itself).
 	quiet bool
 }
@@ -45,6 +50,7 @@ in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
 			if err != nil {
 				return err
 			}
+			defer endInTime(c.Context(), s.err)()
 			err = ingest(c.Context(), s, cfg, f)
 			if c.Context().Err() != nil && errors.Is(err, context.Canceled) {
 				return nil // stopped before there was a batch to abandon
@@ -54,6 +60,9 @@ in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
 	}
 	configFlags(c, &file)
 	c.Flags().BoolVar(&f.once, "once", false, "stop with 0 when caught up")
+	c.Flags().BoolVar(&f.replay, "replay", false, "backfill: read from --since to the end although the table has a checkpoint, which stays")
+	c.Flags().BoolVar(&f.rewrite, "rewrite", false, "with --replay: write rows again that the table holds (after a change of columns)")
+	c.Flags().BoolVar(&f.acceptRecreated, "accept-recreated", false, "the database was deleted and created again: begin a new epoch")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait while another writer holds the table, instead of exit 5")
 	return c
 }
@@ -63,6 +72,10 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	limitMemory(int64(cfg.Memory))
 	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
 	live := io.Writer(nil)
 	if f.quiet {
@@ -99,6 +112,25 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	return atSince(p.Run(ctx), cfg, p)
 }
 
+// check refuses flags that mean nothing together.
+func (f *ingestFlags) check() error {
+	switch {
+	case f.rewrite && !f.replay:
+		return &usageError{err: errors.New("--rewrite goes with --replay"), command: "couch2hudi run"}
+	case f.replay && f.acceptRecreated:
+		return &usageError{err: errors.New("--replay and --accept-recreated exclude each other: follow the new database first"), command: "couch2hudi run"}
+	}
+	return nil
+}
+
+// limitMemory lets the collector keep the heap near the budget, unless the
+// environment says otherwise.
+func limitMemory(budget int64) {
+	if budget > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(budget)
+	}
+}
+
 // atSince tells a --since that the source cannot read from a lost position.
 func atSince(err error, cfg config.Config, p *pipeline.Ingest) error {
 	if errors.Is(err, changes.ErrPosition) && p.Position() == changes.Position(cfg.Source.Since) {
@@ -111,6 +143,7 @@ func atSince(err error, cfg config.Config, p *pipeline.Ingest) error {
 func options(ctx context.Context, cfg config.Config, f ingestFlags, source changes.Source, t *table.Table) (pipeline.Options, error) {
 	o := pipeline.Options{Source: source, Table: t, Name: cfg.Source.Name, Once: f.once,
 		Interval: time.Duration(cfg.Commit.Interval), MaxRows: cfg.Commit.MaxRows, MaxBytes: int64(cfg.Commit.MaxBytes),
+		Memory: int64(cfg.Memory), Replay: f.replay, Rewrite: f.rewrite, AcceptRecreated: f.acceptRecreated,
 		Layout: layout(cfg)}
 	n, err := newNormalizer(cfg, t.Name())
 	if err != nil {

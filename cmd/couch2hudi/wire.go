@@ -38,6 +38,16 @@ func openSource(ctx context.Context, cfg config.Config, log *slog.Logger) (chang
 	return s, err
 }
 
+// sourceHint is what an error of a source says of the next step, "" when it says
+// nothing.
+func sourceHint(err error) string {
+	var e *couchdb.Error
+	if errors.As(err, &e) {
+		return e.Hint
+	}
+	return ""
+}
+
 // credentials reads the name and password anew whenever it is asked: from the
 // environment, or from the URL with its references, so that a rotated secret
 // needs no restart.
@@ -148,8 +158,12 @@ func openOrCreate(ctx context.Context, b *storage.Bucket, path string, cfg confi
 		c.PartitionField = cfg.Table.Partition.Name
 	}
 	t, err := table.Create(ctx, b, c, o)
-	if errors.Is(err, table.ErrExists) { // another writer was quicker
-		return table.Open(ctx, b, o)
+	if err != nil {
+		// Another writer was quicker, and may even have swept away what this
+		// one was about to put there.
+		if there, look := table.Exists(ctx, b); there && look == nil {
+			return table.Open(ctx, b, o)
+		}
 	}
 	return t, err
 }
