@@ -14,8 +14,8 @@ type Config struct {
 	Commit  Commit  `yaml:"commit"`
 	Columns Columns `yaml:"columns"`
 	Log     Log     `yaml:"log"`
-	// Memory is about how many bytes the process should stay under; 0 leaves
-	// it to the runtime.
+	// Memory is about how many bytes the process should stay under: it bounds
+	// batches and is told to the collector.
 	Memory Size `yaml:"memory"`
 }
 
@@ -113,5 +113,6 @@ func Default() Config {
 		Commit:  Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
 		Columns: Columns{KeepDoc: true, MaxColumns: 500},
 		Log:     Log{Level: "info"},
+		Memory:  256 * mebibyte,
 	}
 }

@@ -69,8 +69,8 @@ func (l *Log) validate() error {
 
 func (c *Config) memory() error {
 	const least = 64 << 20
-	if c.Memory != 0 && c.Memory < least {
-		return wrong("memory", "%s is less than %s; leave it out for no limit", c.Memory, Size(least))
+	if c.Memory < least {
+		return wrong("memory", "%s is less than %s", c.Memory, Size(least))
 	}
 	return nil
 }

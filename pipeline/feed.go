@@ -21,6 +21,7 @@ type gathered struct {
 // bounded by two batches.
 type feed struct {
 	o        Options
+	budget   *budget
 	position changes.Position
 	followed bool // the source had nothing more once
 	ahead    chan ahead
@@ -33,8 +34,8 @@ type ahead struct {
 }
 
 // startFeed begins to read ahead; stop must be called after ctx was cancelled.
-func startFeed(ctx context.Context, o Options, position changes.Position) *feed {
-	f := &feed{o: o, position: position, ahead: make(chan ahead), done: make(chan struct{})}
+func startFeed(ctx context.Context, o Options, b *budget, position changes.Position) *feed {
+	f := &feed{o: o, budget: b, position: position, ahead: make(chan ahead), done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
 		for {
@@ -103,7 +104,8 @@ func (f *feed) gather(ctx context.Context) (gathered, error) {
 }
 
 func (f *feed) limit(b *changes.Batch, deadline time.Time) changes.Limit {
-	l := changes.Limit{Rows: f.o.MaxRows - len(b.Changes), Bytes: f.o.MaxBytes - b.Bytes, Wait: f.o.Interval}
+	l := changes.Limit{Rows: max(1, f.budget.rows(f.o.MaxRows)-len(b.Changes)),
+		Bytes: max(1, f.budget.bytes(f.o.MaxBytes)-b.Bytes), Wait: f.o.Interval}
 	if !deadline.IsZero() {
 		l.Wait = max(deadline.Sub(f.o.Clock()), time.Millisecond)
 	}
@@ -114,7 +116,7 @@ func (f *feed) limit(b *changes.Batch, deadline time.Time) changes.Limit {
 }
 
 func (f *feed) full(b *changes.Batch, deadline time.Time) bool {
-	if len(b.Changes) >= f.o.MaxRows || b.Bytes >= f.o.MaxBytes {
+	if len(b.Changes) >= f.budget.rows(f.o.MaxRows) || b.Bytes >= f.budget.bytes(f.o.MaxBytes) {
 		return true
 	}
 	return !deadline.IsZero() && !f.o.Clock().Before(deadline)

@@ -47,6 +47,9 @@ type Options struct {
 	// MaxRows and MaxBytes close a batch; defaults 100,000 and 128 MiB.
 	MaxRows  int
 	MaxBytes int64
+	// Memory is the budget, in bytes, that bounds batches further: by the bytes
+	// of their documents and by the number of their cells. Default 256 MiB.
+	Memory int64
 	// Ordering is the table's ordering rule; default "leaf-sum".
 	Ordering string
 	// Layout is what the table pins, as written into each commit.
@@ -113,11 +116,15 @@ func (o Options) withDefaults() Options {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
+	if o.Memory <= 0 {
+		o.Memory = defaultMemory
+	}
 	if o.Ordering == "" {
 		o.Ordering = OrderingLeafSum
 	}
 	if o.Index == nil {
-		o.Index = index.NewBloom(index.BloomOptions{})
+		const parts = 8
+		o.Index = index.NewBloom(index.BloomOptions{CacheBytes: o.Memory / parts, Memory: o.Memory / parts})
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -137,6 +144,7 @@ type Ingest struct {
 	checkpoint commitmeta.Checkpoint
 	position   changes.Position
 	feed       *feed
+	budget     *budget
 	lastCommit time.Time
 	// uncommitted counts rows read since the last commit.
 	uncommitted commitmeta.Stats
@@ -149,7 +157,7 @@ type Ingest struct {
 // last checkpoint and holds it against the source's identity.
 func New(ctx context.Context, o Options) (*Ingest, error) {
 	o = o.withDefaults()
-	p := &Ingest{o: o, lastCommit: o.Clock()}
+	p := &Ingest{o: o, lastCommit: o.Clock(), budget: &budget{memory: o.Memory}}
 	if _, err := o.Table.Recover(ctx); err != nil {
 		return nil, fmt.Errorf("recover table: %w", err)
 	}
@@ -186,7 +194,7 @@ func (p *Ingest) Run(ctx context.Context) error {
 	if err := p.purges(ctx); err != nil {
 		return stopped(ctx, err)
 	}
-	p.feed = startFeed(ctx, p.o, p.position)
+	p.feed = startFeed(ctx, p.o, p.budget, p.position)
 	defer p.feed.stop()
 	defer cancel()
 	for {
@@ -213,7 +221,7 @@ func stopped(ctx context.Context, err error) error {
 // moves the checkpoint at most once a minute.
 func (p *Ingest) Step(ctx context.Context) (Progress, error) {
 	if p.feed == nil {
-		p.feed = &feed{o: p.o, position: p.position}
+		p.feed = &feed{o: p.o, budget: p.budget, position: p.position}
 	}
 	g, err := p.feed.next(ctx)
 	if err != nil {
@@ -274,6 +282,7 @@ func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
 	if err != nil {
 		return Progress{}, fmt.Errorf("normalize: %w", err)
 	}
+	p.budget.columns.Store(int64(shaped.Schema.Len()))
 	placed, err := index.Tag(ctx, p.o.Index, v, shaped.Schema, shaped.Records, index.TagOptions{Epoch: p.epoch(), Rewrite: p.o.Rewrite})
 	if err != nil {
 		return Progress{}, fmt.Errorf("find keys: %w", err)

@@ -69,7 +69,11 @@ func TestPurge(t *testing.T) {
 // its rows win whatever their generation, and what it does not have is marked.
 // The marking is interrupted at every storage write.
 func TestRecreated(t *testing.T) {
-	for k := 0; ; k += 7 {
+	stride := 7
+	if testing.Short() {
+		stride = 41
+	}
+	for k := 0; ; k += stride {
 		w := newWorld(t, 5)
 		w.partitioned = true
 		w.round(80)
