@@ -37,12 +37,14 @@ func (e *usageError) Error() string {
 
 func (e *usageError) Unwrap() error { return e.err }
 
+const sinceHint = "--since takes 0, now, or a seq that this database gave"
+
 // sinceError is a --since that the source cannot read: wrong usage, and not a
 // position that was lost.
 type sinceError struct{ err error }
 
 func (e *sinceError) Error() string {
-	return e.err.Error() + "; --since takes 0, now, or a seq that this database gave"
+	return e.err.Error() + "; " + sinceHint
 }
 func (e *sinceError) Unwrap() error { return e.err }
 

@@ -113,7 +113,7 @@ func (f *queryFlags) check() error {
 	if f.limit < 0 {
 		return &usageError{err: errors.New("--limit is negative")}
 	}
-	return oneOf("--format", f.format, "", "table", "jsonl")
+	return oneOfFormats(f.format, "", "table", "jsonl")
 }
 
 // past is the view as of --as-of, v without it. An instant before the first
@@ -196,11 +196,11 @@ func countRows(s streams, rows iter.Seq2[*hudi.Record, error]) error {
 	return err
 }
 
-// oneOf checks a flag's value.
-func oneOf(flag, value string, allowed ...string) error {
+// oneOfFormats checks the value of --format.
+func oneOfFormats(value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return &usageError{err: fmt.Errorf("%s takes %s, not %q", flag, strings.Join(slices.DeleteFunc(slices.Clone(allowed),
+	return &usageError{err: fmt.Errorf("--format takes %s, not %q", strings.Join(slices.DeleteFunc(slices.Clone(allowed),
 		func(a string) bool { return a == "" }), " or "), value)}
 }

@@ -67,7 +67,7 @@ then do not fit, are seen to by run: new columns, and _rescued.`,
 }
 
 func runSchema(c *cobra.Command, s streams, f schemaFlags) error {
-	if err := oneOf("--format", f.format, "", "table", "jsonl", "avro"); err != nil {
+	if err := oneOfFormats(f.format, "", "table", "jsonl", "avro"); err != nil {
 		return err
 	}
 	source := c.Flags().Changed("source")

@@ -38,7 +38,7 @@ func newTimeline(s streams) *cobra.Command {
 		Example: `  couch2hudi timeline --table ./demo-table
   couch2hudi timeline --table ./demo-table --format jsonl | jq -r .last_seq`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("--format", format, "", "table", "jsonl"); err != nil {
+			if err := oneOfFormats(format, "", "table", "jsonl"); err != nil {
 				return err
 			}
 			t, closeTable, err := openForReading(c.Context(), url)

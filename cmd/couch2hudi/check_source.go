@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/pipeline"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// checkedSource is a source as far as it answers. It is nil inside when it does
+// not.
+type checkedSource struct {
+	source   changes.Source
+	identity changes.Identity
+	answers  bool
+}
+
+func (s *checkedSource) close() {
+	if s.source != nil {
+		_ = s.source.Close()
+	}
+}
+
+// source asks the source who it is.
+func (c *checker) source(ctx context.Context, cfg config.Config) *checkedSource {
+	s := &checkedSource{}
+	var err error
+	if s.source, err = openSource(ctx, cfg, slog.New(slog.DiscardHandler)); err != nil {
+		c.fail("source", err, "")
+		return s
+	}
+	if s.identity, err = s.source.Identify(ctx); err != nil {
+		c.fail("source", fmt.Errorf("identify source: %w", err), unreachable(err))
+		return s
+	}
+	s.answers = true
+	id := s.identity
+	c.ok("source", "%s %q, created at %s, purge sequence %s", id.Kind, id.Name, created(id.Incarnation), short(id.PurgeSeq))
+	if id.Incarnation == "" || id.Incarnation == "0" {
+		c.warn("source.incarnation", "use CouchDB 3 or newer, or look yourself before a database is created again",
+			"the server does not say when the database was created: one deleted and created again would not be noticed")
+	}
+	if id.Leaves {
+		c.ok("source.leaves", "the source lists all leaf revisions")
+	} else {
+		c.fail("source.leaves", fmt.Errorf("%w: a %s source does not list leaf revisions", pipeline.ErrPinned, id.Kind), "read from CouchDB itself")
+	}
+	c.version(ctx, cfg)
+	return s
+}
+
+// unreachable is the next step when a server did not answer in time: run itself
+// would go on trying.
+func unreachable(err error) string {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return ""
+	}
+	return "see that the server is up and the host and port are right; run would go on trying"
+}
+
+// created is an incarnation for people: seconds since 1970 in CouchDB 3.
+func created(incarnation string) string {
+	n, err := strconv.ParseInt(incarnation, 10, 64)
+	const year2000, year2100 = 946_684_800, 4_102_444_800
+	if err != nil || n < year2000 || n > year2100 {
+		return or(incarnation, "an unknown time")
+	}
+	return incarnation + " (" + time.Unix(n, 0).UTC().Format(time.RFC3339) + ")"
+}
+
+// short keeps an opaque sequence readable.
+func short(seq string) string { return or(shorten(seq), "unknown") }
+
+// version says what server it is; behind a proxy that may not be to be had.
+func (c *checker) version(ctx context.Context, cfg config.Config) {
+	version, err := serverVersion(ctx, cfg)
+	switch {
+	case err != nil:
+		c.ok("source.version", "not known: %s", err)
+	case strings.HasPrefix(version, "1.") || strings.HasPrefix(version, "0."):
+		c.warn("source.version", "use CouchDB 3", "CouchDB %s tells another instance_start_time after each restart, at which run stops with 3", version)
+	default:
+		c.ok("source.version", "CouchDB %s", version)
+	}
+}
+
+func serverVersion(ctx context.Context, cfg config.Config) (string, error) {
+	u, err := config.ParseSourceURL(cfg.Source.URL)
+	if err != nil {
+		return "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Server+"/", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	if user, password, err := credentials(cfg.Source)(ctx); err == nil && user != "" {
+		req.SetBasicAuth(user, password)
+	}
+	req.Header.Set("Accept", "application/json")
+	// A redirect would carry the password elsewhere.
+	stay := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer stay.CloseIdleConnections()
+	resp, err := stay.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("GET %s/ failed", u.Server)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	const most = 64 << 10
+	var welcome struct{ Version string }
+	data, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil || json.Unmarshal(data, &welcome) != nil || welcome.Version == "" {
+		return "", fmt.Errorf("GET %s/ answers %d and no version", u.Server, resp.StatusCode)
+	}
+	return welcome.Version, nil
+}
+
+// resume checks where a run would go on, and reads one row from there.
+func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable, s *checkedSource) {
+	since := changes.Position(cfg.Source.Since)
+	if cfg.Source.Since == "0" {
+		since = ""
+	}
+	position, begun := since, false
+	if t.view != nil {
+		c.pins(ctx, cfg, t)
+		position, begun = c.checkpoint(ctx, cfg, t, s, since)
+	} else if !t.there {
+		c.ok("resume", "no table yet: run begins at %s", cfg.Source.Since)
+	}
+	if !s.answers {
+		return
+	}
+	var err error
+	if position == "now" && !begun {
+		if position, err = s.source.Now(ctx); err != nil {
+			c.fail("source.read", fmt.Errorf("find the newest position: %w", err), unreachable(err))
+			return
+		}
+	}
+	b, err := s.source.Next(ctx, position, changes.Limit{Rows: 1})
+	switch {
+	case errors.Is(err, changes.ErrPosition) && !begun:
+		c.fail("source.read", &sinceError{err}, "")
+	case err != nil:
+		c.fail("source.read", fmt.Errorf("read %s %q: %w", s.identity.Kind, s.identity.Name, err), unreachable(err))
+	case len(b.Changes) == 0 && b.CaughtUp:
+		c.ok("source.read", "this user may read the changes; there is nothing new")
+	default:
+		c.ok("source.read", "this user may read the changes; about %d to read", int64(len(b.Changes))+b.Pending)
+	}
+}
+
+// pins compares what the table was created with to the config.
+func (c *checker) pins(ctx context.Context, cfg config.Config, t *checkedTable) {
+	encoded, err := json.Marshal(layout(cfg))
+	if err != nil {
+		c.fail("table.pinned", err, "")
+		return
+	}
+	failed, pinned := false, false
+	for _, pin := range []struct{ key, want string }{
+		{commitmeta.ExtraOrdering, pipeline.OrderingLeafSum}, {commitmeta.ExtraLayout, string(encoded)},
+	} {
+		have, at, found, err := t.view.Extra(ctx, pin.key)
+		switch {
+		case err != nil:
+			c.fail("table.pinned", fmt.Errorf("find %s: %w", pin.key, err), "")
+			failed = true
+		case found && have != pin.want:
+			c.fail("table.pinned", fmt.Errorf("%w: %s is %s in commit %s, the config says %s", pipeline.ErrPinned, pin.key, have, at.Time, pin.want),
+				"use the table's settings, or another table")
+			failed = true
+		}
+		pinned = pinned || found
+	}
+	if !failed && pinned {
+		c.ok("table.pinned", "index, key and partitions are as the config has them")
+	}
+	c.columns(ctx, cfg, t)
+}
+
+// columns asks the normalizer whether it can write to the table's columns.
+func (c *checker) columns(ctx context.Context, cfg config.Config, t *checkedTable) {
+	schema, err := t.view.Schema(ctx)
+	if errors.Is(err, table.ErrNoSchema) {
+		return
+	}
+	if err != nil {
+		c.fail("table.columns", err, "")
+		return
+	}
+	c.composites(schema)
+	n, err := newNormalizer(cfg, t.table.Name())
+	if err == nil {
+		_, err = n.Normalize(changes.Batch{}, schema)
+	}
+	if err != nil {
+		c.fail("table.columns", err, "follow the database into a table of its own")
+		return
+	}
+	c.ok("table.columns", "%d columns; couch2hudi schema lists them", schema.Len())
+}
+
+// checkpoint is where the table's last commit left off, true when it says so.
+func (c *checker) checkpoint(ctx context.Context, cfg config.Config, t *checkedTable, s *checkedSource, since changes.Position) (changes.Position, bool) {
+	text, at, found, err := t.view.Extra(ctx, commitmeta.ExtraCheckpoint)
+	if err != nil {
+		c.fail("resume", fmt.Errorf("find the last checkpoint: %w", err), "")
+		return since, false
+	}
+	var all commitmeta.Checkpoint
+	if found {
+		if all, err = commitmeta.DecodeCheckpoint(text); err != nil {
+			c.fail("resume", fmt.Errorf("checkpoint of commit %s: %w", at.Time, err), "use the release of couch2hudi that wrote it, or a newer one")
+			return since, false
+		}
+	}
+	name := or(cfg.Source.Name, s.identity.Name)
+	if name == "" {
+		c.warn("resume", "check again when the source answers", "whether the checkpoint of commit %s is of the source is not known", or(string(at.Time), "none"))
+		return since, false
+	}
+	last, known := all.Sources[name]
+	if !known {
+		c.warn("resume", "see that it is the right table: rows that it has already are found again, by their keys, and dropped",
+			"the table has no checkpoint of %q: run begins at %s", name, cfg.Source.Since)
+		return since, false
+	}
+	if id := s.identity; s.answers && (last.Kind != id.Kind || last.Incarnation != "" && id.Incarnation != "" && last.Incarnation != id.Incarnation) {
+		c.fail("resume", fmt.Errorf("%w: %s %q was created at %s, the checkpoint of commit %s is of the one created at %s", changes.ErrRecreated,
+			id.Kind, id.Name, created(id.Incarnation), at.Time, created(last.Incarnation)),
+			"start once with --accept-recreated to take the new database into this table, or use another table")
+		return changes.Position(last.Seq), true
+	}
+	c.ok("resume", "goes on from commit %s, last_seq %s", at.Time, short(last.Seq))
+	return changes.Position(last.Seq), true
+}
