@@ -37,10 +37,20 @@ type Source struct {
 	BatchRows int `yaml:"batch_rows"`
 	// IncludeDesign also takes design documents.
 	IncludeDesign bool `yaml:"include_design"`
+	// SeqInterval asks for a sequence only on each k-th row of a backlog, which
+	// spares the server. columns.seq makes it 1.
+	SeqInterval int `yaml:"seq_interval"`
+	// MaxRowBytes is the largest row, document included, that is read.
+	MaxRowBytes Size `yaml:"max_row_bytes"`
+	// Timeout is how long any response but an idle feed may stay silent.
+	Timeout Duration `yaml:"timeout"`
+	Auth    Auth     `yaml:"auth"`
+	TLS     TLS      `yaml:"tls"`
 
 	// reread resolves again what the file has. A func holds it, and a pointer
 	// that one, since fmt finds its way into everything else, secrets and all.
-	reread *func(current Secret) (Secret, error)
+	reread     *func(current Secret) (Secret, error)
+	rereadAuth *func() (Auth, error)
 }
 
 // Table is where rows go.
@@ -105,10 +115,12 @@ func Default() Config {
 	const (
 		heartbeat = 10 * time.Second
 		interval  = 60 * time.Second
+		timeout   = 60 * time.Second
 		mebibyte  = 1 << 20
 	)
 	return Config{
-		Source:  Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000},
+		Source: Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000,
+			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table:   Table{Partition: Partition{Timezone: "UTC", Name: "pt"}, Deletes: DeletesTombstone},
 		Commit:  Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
 		Columns: Columns{KeepDoc: true, MaxColumns: 500},

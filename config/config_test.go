@@ -32,6 +32,40 @@ func TestValidate(t *testing.T) {
 		{"source.heartbeat", func(c *config.Config) { c.Source.Heartbeat = 0 }},
 		{"source.heartbeat", func(c *config.Config) { c.Source.Heartbeat = config.Duration(time.Hour) }},
 		{"source.batch_rows", func(c *config.Config) { c.Source.BatchRows = 0 }},
+		{"source.seq_interval", func(c *config.Config) { c.Source.SeqInterval = 0 }},
+		{"source.max_row_bytes", func(c *config.Config) { c.Source.MaxRowBytes = 5 }},
+		{"source.timeout", func(c *config.Config) { c.Source.Timeout = 1 }},
+		{"source.auth.kind", func(c *config.Config) { c.Source.Auth.Kind = "digest" }},
+		{"source.auth.user", func(c *config.Config) { c.Source.URL, c.Source.Auth.Password = "http://h/db", "x" }},
+		{"source.auth.password_file", func(c *config.Config) { c.Source.Auth.Password, c.Source.Auth.PasswordFile = "x", "y" }},
+		{"source.auth.secret", func(c *config.Config) { c.Source.Auth.Secret = "x" }},
+		{"source.auth.token", func(c *config.Config) { c.Source.Auth.Token = "x" }},
+		{"source.auth.token_file", func(c *config.Config) { c.Source.Auth.TokenFile = "x" }},
+		{"source.auth.roles", func(c *config.Config) { c.Source.Auth.Roles = []string{"x"} }},
+		{"source.auth.hash", func(c *config.Config) { c.Source.Auth.Hash = "sha1" }},
+		{"source.auth.user", func(c *config.Config) { c.Source.URL, c.Source.Auth.Kind = "http://h/db", "proxy" }},
+		{"source.url", func(c *config.Config) { c.Source.Auth.Kind = "proxy" }},
+		{"source.auth.hash", func(c *config.Config) {
+			c.Source.URL, c.Source.Auth = "http://u@h/db", config.Auth{Kind: "proxy", Hash: "md5"}
+		}},
+		{"source.auth.roles[1]", func(c *config.Config) {
+			c.Source.URL, c.Source.Auth = "http://u@h/db", config.Auth{Kind: "proxy", Roles: []string{"a", "b,c"}}
+		}},
+		{"source.auth.password", func(c *config.Config) {
+			c.Source.URL, c.Source.Auth = "http://u@h/db", config.Auth{Kind: "proxy", Password: "x"}
+		}},
+		{"source.url", func(c *config.Config) { c.Source.Auth = config.Auth{Kind: "jwt", Token: "x"} }},
+		{"source.auth.token_file", func(c *config.Config) { c.Source.URL, c.Source.Auth = "http://h/db", config.Auth{Kind: "iam"} }},
+		{"source.auth.token_file", func(c *config.Config) {
+			c.Source.URL, c.Source.Auth = "http://h/db", config.Auth{Kind: "iam", Token: "x", TokenFile: "y"}
+		}},
+		{"source.tls", func(c *config.Config) { c.Source.TLS.CA = "x" }},
+		{"source.tls", func(c *config.Config) { c.Source.TLS.InsecureSkipVerify = true }},
+		{"source.tls.key", func(c *config.Config) { c.Source.URL, c.Source.TLS.Cert = "https://h/db", "x" }},
+		{"source.tls.cert", func(c *config.Config) { c.Source.URL, c.Source.TLS.Key = "https://h/db", "x" }},
+		{"source.tls.insecure_skip_verify", func(c *config.Config) {
+			c.Source.URL, c.Source.TLS = "https://h/db", config.TLS{CA: "x", InsecureSkipVerify: true}
+		}},
 		{"table.url", func(c *config.Config) { c.Table.URL = "" }},
 		{"table.url", func(c *config.Config) { c.Table.URL = "s3://b/p" }},
 		{"table.name", func(c *config.Config) { c.Table.Name = "a b" }},
@@ -71,6 +105,25 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+func TestValidAuth(t *testing.T) {
+	for _, s := range []config.Source{
+		{URL: "http://h/db", Auth: config.Auth{Kind: "basic"}},
+		{URL: "http://u@h/db", Auth: config.Auth{Kind: "basic", PasswordFile: "f"}},
+		{URL: "http://h/db", Auth: config.Auth{Kind: "cookie", User: "u", Password: "p"}},
+		{URL: "http://h/db", Auth: config.Auth{Kind: "cookie"}}, // the user may come from the environment
+		{URL: "http://u@h/db", Auth: config.Auth{Kind: "proxy", Secret: "s", Hash: "sha256", Roles: []string{"a", "b c"}}},
+		{URL: "http://h/db", Auth: config.Auth{Kind: "proxy", User: "u"}},
+		{URL: "couchdbs://h/db", Auth: config.Auth{Kind: "jwt", Token: "t"}, TLS: config.TLS{CA: "c", Cert: "c", Key: "k", ServerName: "n"}},
+		{URL: "https://h/db", Auth: config.Auth{Kind: "iam", TokenFile: "t"}, TLS: config.TLS{InsecureSkipVerify: true}},
+	} {
+		c := fine()
+		c.Source.URL, c.Source.Auth, c.Source.TLS = s.URL, s.Auth, s.TLS
+		if err := c.Validate(); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}
+
 func TestValidateSaysAll(t *testing.T) {
 	var c config.Config
 	err := c.Validate()
@@ -84,7 +137,7 @@ func TestValidateSaysAll(t *testing.T) {
 
 func TestSecretIsNeverPrinted(t *testing.T) {
 	const secret = config.Secret("hunter2")
-	c, err := config.Parse([]byte("source:\n  url: couchdb://u:hunter2@h/db\n"))
+	c, err := config.Parse([]byte("source:\n  url: couchdb://u:hunter2@h/db\n  auth: {password: hunter2, secret: hunter2, token: hunter2}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

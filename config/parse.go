@@ -13,7 +13,7 @@ import (
 )
 
 // Parse reads a config file on top of the defaults and resolves the references
-// in source.url and table.url. A key that does not exist is an error, with its
+// in source.url, source.auth and table.url. A key that does not exist is an error, with its
 // path and line; a key without a value keeps its default. It does not
 // Validate: flags come in between.
 func Parse(data []byte) (Config, error) {
@@ -81,6 +81,12 @@ func (c *Config) resolve() error {
 	}
 	c.Source.URL = Secret(url)
 	c.Source.remember(written)
+	auth := c.Source.Auth
+	if c.Source.Auth, err = auth.resolve(); err != nil {
+		return err
+	}
+	again := auth.resolve
+	c.Source.rereadAuth = &again
 	if c.Table.URL, err = interpolate(c.Table.URL); err != nil {
 		return &FieldError{Field: fieldTable, Err: err}
 	}

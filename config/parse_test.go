@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,13 @@ source:
   heartbeat: 5s
   batch_rows: 500
   include_design: true
+  seq_interval: 50
+  max_row_bytes: 1MiB
+  timeout: 20s
+  auth:
+    kind: cookie
+    user: ann
+    password: ${TEST_PASSWORD}
 table:
   url: file:///data/${TEST_NAME}
   name: orders
@@ -63,10 +71,16 @@ func TestParse(t *testing.T) {
 	want.Columns = config.Columns{Seq: true, MaxColumns: 20}
 	want.Log = config.Log{Format: "json", Level: "debug"}
 	want.Memory = 3 << 29
-	if c != want {
+	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
 	}
+	if a := c.Source.Auth; a.Kind != "cookie" || a.User != "ann" || a.Password.Reveal() != "p@ss/w:rd%" {
+		t.Errorf("%+v", a)
+	}
 	s := c.Source
+	if s.SeqInterval != 50 || s.MaxRowBytes != 1<<20 || s.Timeout != config.Duration(20*time.Second) {
+		t.Errorf("%+v", s)
+	}
 	if s.Name != "orders" || s.Since != "0" || s.Heartbeat != config.Duration(5*time.Second) || s.BatchRows != 500 || !s.IncludeDesign {
 		t.Errorf("%+v", s)
 	}
@@ -121,6 +135,9 @@ func TestParseErrors(t *testing.T) {
 		{"sauce:\n", "sauce", 1, config.ErrUnknownKey},
 		{"log:\n  level: info\n---\nlog:\n  level: info\n", "", 4, config.ErrSyntax},
 		{"- a\n", "", 1, config.ErrValue},
+		{"source:\n  auth:\n    pass: hunter2\n", "source.auth.pass", 3, config.ErrUnknownKey},
+		{"source:\n  auth:\n    password:\n      - hunter2\n", "", 4, config.ErrValue},
+		{"source:\n  tls:\n    insecure_skip_verify: hunter2\n", "source.tls.insecure_skip_verify", 3, config.ErrValue},
 	} {
 		_, err := config.Parse([]byte(c.text))
 		var fe *config.FieldError
@@ -196,6 +213,42 @@ func TestReread(t *testing.T) {
 	c.Source.URL = "couchdb://h/other" // by a flag
 	if got, err := c.Source.Reread(); err != nil || got != c.Source.URL {
 		t.Error(got.Reveal(), err)
+	}
+}
+
+// The secrets of source.auth are references too, and are read again.
+func TestRereadAuth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old\n")
+	t.Setenv("TEST_TOKEN", "first")
+	c, err := config.Parse([]byte("source:\n  auth:\n    user: ${TEST_TOKEN}\n    secret: file:" + file + "\n    token: ${TEST_TOKEN}\n    roles: [a, b]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := c.Source.Auth
+	if a.User != "first" || a.Secret.Reveal() != "old" || a.Token.Reveal() != "first" || len(a.Roles) != 2 || a.Kind != "basic" {
+		t.Errorf("%+v", a)
+	}
+	write("new")
+	t.Setenv("TEST_TOKEN", "second")
+	if a, err = c.Source.RereadAuth(); err != nil || a.User != "second" || a.Secret.Reveal() != "new" || a.Token.Reveal() != "second" || len(a.Roles) != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	var fe *config.FieldError
+	if _, err = c.Source.RereadAuth(); !errors.Is(err, config.ErrReference) || !errors.As(err, &fe) || fe.Field != "source.auth.secret" {
+		t.Error(err)
+	}
+	none := config.Default()
+	if a, err := none.Source.RereadAuth(); err != nil || a.Kind != "basic" {
+		t.Error(a, err)
 	}
 }
 

@@ -15,17 +15,24 @@ func (c *Config) Validate() error {
 
 func (s *Source) validate() error {
 	var errs []error
+	var url SourceURL
 	if s.URL == "" {
 		errs = append(errs, &FieldError{Field: fieldSource, Err: ErrRequired})
-	} else if _, err := ParseSourceURL(s.URL); err != nil {
+	} else {
+		var err error
+		url, err = ParseSourceURL(s.URL)
 		errs = append(errs, err)
 	}
+	errs = append(errs, s.Auth.validate(url), s.TLS.validate(url))
 	if strings.TrimSpace(s.Since) == "" {
 		errs = append(errs, wrong("source.since", "empty; write 0, now or a sequence"))
 	}
 	const least, most = 100 * time.Millisecond, 5 * time.Minute
 	errs = append(errs, between("source.heartbeat", s.Heartbeat, Duration(least), Duration(most)),
-		between("source.batch_rows", s.BatchRows, 1, 1_000_000))
+		between("source.batch_rows", s.BatchRows, 1, 1_000_000),
+		between("source.seq_interval", s.SeqInterval, 1, 1_000_000),
+		between("source.max_row_bytes", s.MaxRowBytes, 1<<16, 1<<30),
+		between("source.timeout", s.Timeout, Duration(time.Second), Duration(time.Hour)))
 	return errors.Join(errs...)
 }
 

@@ -53,8 +53,10 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-func given(user, password string) func(context.Context) (string, string, error) {
-	return func(context.Context) (string, string, error) { return user, password, nil }
+func given(user, password string) func(context.Context) (couchdb.Credentials, error) {
+	return func(context.Context) (couchdb.Credentials, error) {
+		return couchdb.Credentials{User: user, Password: password}, nil
+	}
 }
 
 // TestExpiredSession: the server forgets a session at any moment.
@@ -161,15 +163,17 @@ func TestNoSecretIsTold(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	const url = "http://host/db"
 	for name, o := range map[string]couchdb.Options{
-		"no URL":         {},
-		"auth":           {URL: url, Auth: "digest"},
-		"heartbeat":      {URL: url, Heartbeat: 1},
-		"timeout":        {URL: url, Timeout: -1},
-		"batch rows":     {URL: url, BatchRows: -1},
-		"seq interval":   {URL: url, SeqInterval: -1},
-		"row bytes":      {URL: url, MaxRowBytes: -1},
-		"password file":  {URL: url, User: "a", PasswordFile: filepath.Join(t.TempDir(), "none")},
-		"credentials":    {URL: url, Credentials: func(context.Context) (string, string, error) { return "", "", errors.New("vault is sealed") }},
+		"no URL":        {},
+		"auth":          {URL: url, Auth: "digest"},
+		"heartbeat":     {URL: url, Heartbeat: 1},
+		"timeout":       {URL: url, Timeout: -1},
+		"batch rows":    {URL: url, BatchRows: -1},
+		"seq interval":  {URL: url, SeqInterval: -1},
+		"row bytes":     {URL: url, MaxRowBytes: -1},
+		"password file": {URL: url, User: "a", PasswordFile: filepath.Join(t.TempDir(), "none")},
+		"credentials": {URL: url, Credentials: func(context.Context) (couchdb.Credentials, error) {
+			return couchdb.Credentials{}, errors.New("vault is sealed")
+		}},
 		"no database":    {URL: "http://host/"},
 		"scheme alone":   {URL: "couchdb://"},
 		"bare host:port": {URL: "host:5984/db"},

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-kivik/kivik/v4"
@@ -37,6 +38,9 @@ type client struct {
 type session struct {
 	http *http.Client
 	db   *kivik.DB
+	// named: credentials are sent. checked: the server knows them.
+	named   bool
+	checked atomic.Bool
 }
 
 // settings lets several options be passed where one is taken.
@@ -69,19 +73,16 @@ func (c *client) session(ctx context.Context) (*session, error) {
 // login reads the credentials and begins a session with them. The cookie
 // itself is asked for by the first request.
 func (c *client) login(ctx context.Context) (*session, error) {
-	user, password, err := c.opts.credentials(ctx, c.where)
+	credentials, err := c.opts.credentials(ctx, c.where)
 	if err != nil {
 		return nil, err
 	}
+	through, option, named := c.authenticate(credentials)
 	options := settings{kivikcouch.OptionUserAgent(userAgent)}
-	switch {
-	case user == "":
-	case c.opts.Auth == AuthCookie:
-		options = append(options, kivikcouch.CookieAuth(user, password))
-	default:
-		options = append(options, kivikcouch.BasicAuth(user, password))
+	if option != nil {
+		options = append(options, option)
 	}
-	authenticated, err := chttp.New(&http.Client{Transport: c.door}, c.where.server(), options)
+	authenticated, err := chttp.New(&http.Client{Transport: through}, c.where.server(), options)
 	if err != nil {
 		return nil, c.fail("connect to", err)
 	}
@@ -90,7 +91,7 @@ func (c *client) login(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, c.fail("connect to", err)
 	}
-	return &session{http: shared, db: kv.DB(c.where.db)}, nil
+	return &session{http: shared, db: kv.DB(c.where.db), named: named}, nil
 }
 
 // with runs a call, and once more with a new session when the credentials
@@ -100,7 +101,7 @@ func (c *client) with(ctx context.Context, call func(*session) error) error {
 	if err != nil {
 		return err
 	}
-	if err = call(s); !refusedLogin(err) {
+	if err = c.run(ctx, s, call); !refusedLogin(err) {
 		return err
 	}
 	c.mu.Lock()
@@ -112,6 +113,14 @@ func (c *client) with(ctx context.Context, call func(*session) error) error {
 		return err
 	}
 	c.opts.Events.loggedIn()
+	return c.run(ctx, s, call)
+}
+
+// run is a call in a session that the server is known to take for ours.
+func (c *client) run(ctx context.Context, s *session, call func(*session) error) error {
+	if err := c.check(ctx, s); err != nil {
+		return err
+	}
 	return call(s)
 }
 

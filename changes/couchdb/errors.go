@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,6 +84,10 @@ func (c *client) fail(op string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
+	return c.toError(op, err)
+}
+
+func (c *client) toError(op string, err error) *Error {
 	e := &Error{Op: op, URL: c.where.String(), Err: bare(err)}
 	var refused *chttp.HTTPError
 	if errors.As(err, &refused) && refused.Response != nil {
@@ -91,7 +96,7 @@ func (c *client) fail(op string, err error) error {
 		e.RetryAfter = retryAfter(refused.Response.Header)
 		e.Err = nil
 	}
-	e.explain()
+	e.explain(c.opts.Auth)
 	return e
 }
 
@@ -106,19 +111,22 @@ func bare(err error) error {
 }
 
 // explain adds the sentinel and the hint that a status stands for.
-func (e *Error) explain() {
+func (e *Error) explain(auth Auth) {
 	switch {
 	case errors.Is(e.Err, errRedirect):
 		e.Hint = "put the address that it redirects to into source.url"
 	case errors.Is(e.Err, ErrRowTooLarge):
-		e.Hint = "raise the limit for one row (MaxRowBytes), which memory bounds, or make the document smaller"
+		e.Hint = "raise source.max_row_bytes, which memory bounds, or make the document smaller"
+	case refusedCertificate(e.Err):
+		e.Err = fmt.Errorf("%w: %w", changes.ErrUnauthorized, e.Err)
+		e.Hint = "the server refuses the client's certificate: check source.tls.cert and key"
 	case e.Err != nil: // the network's, or a feed's end
 	case e.Status == http.StatusNotFound:
 		e.Err = changes.ErrNotFound
 		e.Hint = "check the database's name in source.url, or create it: curl -X PUT " + e.URL
-	case e.Status == http.StatusUnauthorized || badSession(e):
+	case e.Status == http.StatusUnauthorized || badSession(e) || auth.bearer() && badToken(e):
 		e.Err = changes.ErrUnauthorized
-		e.Hint = "check the user and password of the source: curl -u USER " + e.URL
+		e.Hint = refusedHint(auth, e.URL)
 	case e.Status == http.StatusForbidden:
 		e.Err = changes.ErrUnauthorized
 		e.Hint = "make the user a member of the database: curl -u ADMIN " + e.URL + "/_security"
@@ -133,6 +141,13 @@ func (e *Error) explain() {
 // badSession: a cookie that the server cannot read is refused with 400.
 func badSession(e *Error) bool {
 	return e.Status == http.StatusBadRequest && strings.Contains(e.Reason, "AuthSession")
+}
+
+// badToken: what is wrong with a token other than its age is a 400 to CouchDB
+// ("Bad HMAC", "Malformed token", "Missing iss claim").
+func badToken(e *Error) bool {
+	return e.Status == http.StatusBadRequest && !badPosition(e) && slices.ContainsFunc(
+		[]string{"HMAC", "signature", "oken", " claim", "header parameter", " kid"}, func(word string) bool { return strings.Contains(e.Reason, word) })
 }
 
 func badPosition(e *Error) bool {
@@ -167,6 +182,9 @@ func retryable(ctx context.Context, err error) bool {
 		return false
 	case errors.Is(err, ErrRowTooLarge):
 		// The row will be as large next time.
+		return false
+	case errors.Is(err, ErrOptions):
+		// A user or token that was given at the start is given no more.
 		return false
 	case errors.Is(err, ErrNotCouchDB), errors.Is(err, errRedirect):
 		// The URL leads to something else.

@@ -26,6 +26,8 @@ type Events struct {
 	// any more, or cannot list. Documents that they removed may still be in
 	// the table; verify finds them.
 	PurgesMissed func(n int64)
+	// Warned: something works that should not stay as it is.
+	Warned func(reason string)
 }
 
 // Connected says which feed was opened from where.
@@ -99,5 +101,11 @@ func (e Events) refetched(v Refetched) {
 func (e Events) purgesMissed(n int64) {
 	if e.PurgesMissed != nil {
 		e.PurgesMissed(n)
+	}
+}
+
+func (e Events) warned(reason string) {
+	if e.Warned != nil {
+		e.Warned(reason)
 	}
 }

@@ -7,21 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
+	"slices"
 	"strings"
 	"time"
-)
-
-// Auth is the way in which requests are authenticated.
-type Auth string
-
-// The ways that a CouchDB server knows.
-const (
-	// AuthBasic sends the name and password with every request.
-	AuthBasic Auth = "basic"
-	// AuthCookie logs in once at /_session and sends the session's cookie; a
-	// session that has expired is begun again.
-	AuthCookie Auth = "cookie"
 )
 
 // Options say what to follow and how. The zero value of each field but URL is
@@ -36,11 +24,25 @@ type Options struct {
 	// credentials; it takes precedence over Password. One line break at its
 	// end is not part of the password.
 	PasswordFile string
-	// Credentials, when set, takes precedence over all of the above. It is
-	// called at the start and whenever the server refuses the credentials.
-	Credentials func(context.Context) (user, password string, err error)
+	// Credentials, when set, takes precedence over what URL, User, Password,
+	// Secret and Token hold. It is called at the start and whenever the server
+	// refuses the credentials.
+	Credentials func(context.Context) (Credentials, error)
 	// Auth is AuthBasic by default.
 	Auth Auth
+	// Secret is the server's secret for AuthProxy. Without one no token is
+	// sent, which is for servers with proxy_use_secret = false.
+	Secret string
+	// ProxyHash is the hash of the token of AuthProxy: HashSHA1 by default, or
+	// HashSHA256.
+	ProxyHash string
+	// Roles are those of the user of AuthProxy.
+	Roles []string
+	// Token is for AuthJWT and AuthIAM.
+	Token string
+	// TokenFile holds the token and takes precedence over it. It is read anew
+	// for every request.
+	TokenFile string
 
 	// Incarnation is the instance_start_time that the position to resume from
 	// came with; another one makes Next return changes.ErrRecreated. Empty
@@ -68,6 +70,8 @@ type Options struct {
 	Transport http.RoundTripper
 	// TLS is the configuration of the transport that is made by default.
 	TLS *tls.Config
+	// TLSFiles are added to TLS. They need a URL with TLS.
+	TLSFiles TLSFiles
 	// Events are told what happens.
 	Events Events
 
@@ -105,6 +109,9 @@ func (o Options) withDefaults() Options {
 	if o.Auth == "" {
 		o.Auth = AuthBasic
 	}
+	if o.ProxyHash == "" {
+		o.ProxyHash = HashSHA1
+	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
 	}
@@ -131,8 +138,12 @@ func (o Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	switch {
-	case o.Auth != AuthBasic && o.Auth != AuthCookie:
-		return fmt.Errorf("%w: Auth %q is neither %q nor %q", ErrOptions, o.Auth, AuthBasic, AuthCookie)
+	case !slices.Contains([]Auth{AuthBasic, AuthCookie, AuthProxy, AuthJWT, AuthIAM}, o.Auth):
+		return fmt.Errorf("%w: Auth %q is not known", ErrOptions, o.Auth)
+	case o.ProxyHash != HashSHA1 && o.ProxyHash != HashSHA256:
+		return fmt.Errorf("%w: ProxyHash %q is neither %q nor %q", ErrOptions, o.ProxyHash, HashSHA1, HashSHA256)
+	case strings.ContainsAny(strings.Join(o.Roles, ""), ",\r\n"):
+		return fmt.Errorf("%w: a comma or line break within one of Roles", ErrOptions)
 	case o.Heartbeat < time.Millisecond:
 		return fmt.Errorf("%w: Heartbeat %v is shorter than a millisecond", ErrOptions, o.Heartbeat)
 	case o.Timeout < 0:
@@ -145,32 +156,6 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: MaxRowBytes %d is less than 1", ErrOptions, o.MaxRowBytes)
 	}
 	return nil
-}
-
-// credentials reads the name and password anew; both empty mean none.
-func (o Options) credentials(ctx context.Context, a address) (user, password string, err error) {
-	if o.Credentials != nil {
-		user, password, err = o.Credentials(ctx)
-		if err != nil {
-			return "", "", fmt.Errorf("read the credentials for %s: %w", a, err)
-		}
-		return user, password, nil
-	}
-	user, password = a.user, a.password
-	if o.User != "" {
-		user = o.User
-	}
-	if o.Password != "" {
-		password = o.Password
-	}
-	if o.PasswordFile != "" {
-		data, err := os.ReadFile(o.PasswordFile)
-		if err != nil {
-			return "", "", fmt.Errorf("read the password for %s: %w", a, err)
-		}
-		password = strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
-	}
-	return user, password, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

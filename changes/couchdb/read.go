@@ -78,12 +78,18 @@ func (s *Source) Purged(ctx context.Context, after string) (ids []string, seq st
 		if err != nil {
 			return err
 		}
+		if err := s.same(found); err != nil {
+			return err
+		}
 		if seq = string(seqText(found.PurgeSeq)); seq == after {
 			ids = nil
 			return nil
 		}
 		var listed int64
 		if ids, listed, err = s.client.purgedInfos(ctx); err != nil {
+			return err
+		}
+		if err := s.verify(ctx); err != nil { // the list may be of a database created since
 			return err
 		}
 		if missed := purgeCount(seq) - purgeCount(after) - listed; missed > 0 {

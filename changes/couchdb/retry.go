@@ -60,6 +60,12 @@ func (c *client) persist(ctx context.Context, call func() error) error {
 // pause counts a failure, tells of it, and returns how long to wait.
 func (c *client) pause(r *retry, failed error) time.Duration {
 	wait := r.next(c.opts.Jitter, failed)
+	var e *Error
+	if !errors.As(failed, &e) || e.Status == 0 {
+		// The network's fault: other connections that wait for use may be as
+		// dead as this one, and would each cost a timeout.
+		c.door.close()
+	}
 	c.opts.Events.retried(Retried{Err: failed, Attempt: r.failures, Wait: wait})
 	return wait
 }

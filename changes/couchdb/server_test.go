@@ -35,6 +35,7 @@ type server struct {
 	cookie   string   // the session that is valid
 	logins   int
 	info     http.HandlerFunc
+	who      http.HandlerFunc // what GET /_session answers, unless it knows
 }
 
 const lastSeq = "9-end"
@@ -56,7 +57,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.URL.Path == "/_session" {
 		defer s.mu.Unlock()
-		s.login(w, r)
+		s.session(w, r)
 		return
 	}
 	if !s.allowed(r) {
@@ -89,6 +90,19 @@ func (s *server) answer(r *http.Request) http.HandlerFunc {
 		return doc
 	}
 	return fail(http.StatusNotFound, "not_found", "missing")
+}
+
+func (s *server) session(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodPost:
+		s.login(w, r)
+	case s.who != nil:
+		s.who(w, r)
+	case !s.allowed(r):
+		fail(http.StatusUnauthorized, "unauthorized", "Name or password is incorrect.")(w, r)
+	default:
+		text(`{"ok":true,"userCtx":{"name":"reader","roles":[]}}`)(w, r)
+	}
 }
 
 func (s *server) login(w http.ResponseWriter, r *http.Request) {

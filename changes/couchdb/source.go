@@ -52,6 +52,12 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	if o.TLS, err = o.tlsConfig(where); err != nil {
+		return nil, err
+	}
+	if o.TLSFiles.InsecureSkipVerify {
+		o.Events.warned("the server's certificate is not verified (insecure_skip_verify): whoever answers gets the credentials")
+	}
 	s := &Source{opts: o, client: newClient(o, where), incarnation: o.Incarnation}
 	s.parser.includeDesign = o.IncludeDesign
 	if _, err := s.client.session(ctx); err != nil {
@@ -242,6 +248,11 @@ func (s *Source) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.same(found)
+}
+
+// same says whether a database is the one that the position came from.
+func (s *Source) same(found info) error {
 	if want := s.pin(found.Incarnation); want != found.Incarnation {
 		return recreated(s.client.where, want, found.Incarnation)
 	}

@@ -96,6 +96,7 @@ func (c *checker) version(ctx context.Context, cfg config.Config) {
 	}
 }
 
+// serverVersion asks without credentials: most servers tell everyone.
 func serverVersion(ctx context.Context, cfg config.Config) (string, error) {
 	u, err := config.ParseSourceURL(cfg.Source.URL)
 	if err != nil {
@@ -105,8 +106,8 @@ func serverVersion(ctx context.Context, cfg config.Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if user, password, err := credentials(cfg.Source)(ctx); err == nil && user != "" {
-		req.SetBasicAuth(user, password)
+	if who, err := credentials(cfg.Source)(ctx); err == nil && who.Password != "" {
+		req.SetBasicAuth(who.User, who.Password)
 	}
 	req.Header.Set("Accept", "application/json")
 	// A redirect would carry the password elsewhere.

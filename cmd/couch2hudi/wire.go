@@ -26,11 +26,8 @@ import (
 
 // openSource opens the database that the config names.
 func openSource(ctx context.Context, cfg config.Config, log *slog.Logger) (changes.Source, error) {
-	o := couchdb.Options{URL: cfg.Source.URL.Reveal(), Credentials: credentials(cfg.Source),
-		Heartbeat: time.Duration(cfg.Source.Heartbeat), BatchRows: cfg.Source.BatchRows, IncludeDesign: cfg.Source.IncludeDesign,
-		Events: couchdb.Events{Retried: func(r couchdb.Retried) {
-			log.Warn("source failed, trying again", keyReason, r.Err.Error(), keyWait, r.Wait)
-		}}}
+	o := sourceOptions(cfg)
+	o.Events = sourceEvents(log)
 	s, err := couchdb.Open(ctx, o)
 	if errors.Is(err, couchdb.ErrOptions) {
 		return nil, &usageError{err: err, command: "couch2hudi run"}
@@ -48,20 +45,66 @@ func sourceHint(err error) string {
 	return ""
 }
 
-// credentials reads the name and password anew whenever it is asked: from the
-// environment, or from the URL with its references, so that a rotated secret
-// needs no restart.
-func credentials(cfg config.Source) func(context.Context) (user, password string, err error) {
-	return func(context.Context) (user, password string, err error) {
-		if user = os.Getenv("COUCH2HUDI_USER"); user != "" {
-			return user, os.Getenv("COUCH2HUDI_PASSWORD"), nil
+// sourceOptions is the config in the words of the driver.
+func sourceOptions(cfg config.Config) couchdb.Options {
+	src, auth, files := cfg.Source, cfg.Source.Auth, cfg.Source.TLS
+	o := couchdb.Options{URL: src.URL.Reveal(), Credentials: credentials(src), Auth: couchdb.Auth(auth.Kind),
+		PasswordFile: auth.PasswordFile, TokenFile: auth.TokenFile, ProxyHash: auth.Hash, Roles: auth.Roles,
+		TLSFiles: couchdb.TLSFiles{CA: files.CA, Cert: files.Cert, Key: files.Key,
+			ServerName: files.ServerName, InsecureSkipVerify: files.InsecureSkipVerify},
+		Heartbeat: time.Duration(src.Heartbeat), Timeout: time.Duration(src.Timeout),
+		BatchRows: src.BatchRows, SeqInterval: src.SeqInterval, MaxRowBytes: int(src.MaxRowBytes), IncludeDesign: src.IncludeDesign}
+	if cfg.Columns.Seq {
+		o.SeqInterval = 1 // the column wants the sequence of every row
+	}
+	if !auth.Bearer() && os.Getenv(envUser) != "" {
+		o.PasswordFile = "" // the environment wins, with a password of its own
+	}
+	return o
+}
+
+// sourceEvents logs what an operator should know.
+func sourceEvents(log *slog.Logger) couchdb.Events {
+	return couchdb.Events{
+		Retried: func(r couchdb.Retried) {
+			log.Warn("source failed, trying again", keyReason, r.Err.Error(), keyWait, r.Wait)
+		},
+		LoggedIn:     func() { log.Info("source refused the credentials, logged in anew") },
+		PurgesMissed: func(n int64) { log.Warn("source lists some purges no more", keyRows, n) },
+		Warned:       func(reason string) { log.Warn("source is not safe", keyReason, reason) },
+	}
+}
+
+// The environment's user and password win over the config's.
+const envUser, envPassword = "COUCH2HUDI_USER", "COUCH2HUDI_PASSWORD"
+
+// credentials reads them anew whenever it is asked: from the environment, or
+// from the config with its references, so that a rotated secret needs no
+// restart.
+func credentials(cfg config.Source) func(context.Context) (couchdb.Credentials, error) {
+	return func(context.Context) (couchdb.Credentials, error) {
+		auth, err := cfg.RereadAuth()
+		if err != nil {
+			return couchdb.Credentials{}, err
+		}
+		c := couchdb.Credentials{Secret: auth.Secret.Reveal(), Token: auth.Token.Reveal()}
+		if c.User = os.Getenv(envUser); c.User != "" {
+			c.Password = os.Getenv(envPassword)
+			return c, nil
 		}
 		text, err := cfg.Reread()
 		if err != nil {
-			return "", "", err
+			return couchdb.Credentials{}, err
 		}
 		u, err := config.ParseSourceURL(text)
-		return u.User, u.Password.Reveal(), err
+		c.User, c.Password = u.User, u.Password.Reveal()
+		if auth.User != "" {
+			c.User = auth.User
+		}
+		if auth.Password != "" {
+			c.Password = auth.Password.Reveal()
+		}
+		return c, err
 	}
 }
 

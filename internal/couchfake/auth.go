@@ -11,7 +11,8 @@ import (
 type user struct {
 	name  string
 	admin bool
-	via   string // how it was authenticated: default or cookie
+	via   string   // how it was authenticated: default, cookie, proxy or jwt
+	roles []string // that came with a header
 }
 
 func unauthorized(reason string) *failure {
@@ -31,8 +32,11 @@ func (x *exchange) authenticate() error {
 	if len(x.s.opts.Admins) == 0 {
 		x.user.admin = true
 	}
+	if x.proxied() {
+		return nil
+	}
 	if h := x.r.Header.Get("Authorization"); h != "" {
-		return x.basic(h)
+		return x.authorization(h)
 	}
 	if c, err := x.r.Cookie("AuthSession"); err == nil && c.Value != "" {
 		return x.cookie(c.Value)
@@ -40,11 +44,7 @@ func (x *exchange) authenticate() error {
 	return nil
 }
 
-func (x *exchange) basic(header string) error {
-	scheme, value, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "Basic") {
-		return nil
-	}
+func (x *exchange) basic(value string) error {
 	raw, err := base64.StdEncoding.DecodeString(value)
 	if err != nil {
 		return badRequest("Authorization header has invalid base64 value")
@@ -95,6 +95,8 @@ func (x *exchange) member() error {
 		return errNobody
 	case slices.Contains(sec.members, x.user.name) || slices.Contains(sec.admins, x.user.name):
 		return nil
+	case slices.ContainsFunc(x.user.roles, func(r string) bool { return slices.Contains(sec.roles, r) }):
+		return nil
 	}
 	return errNotMember
 }
@@ -110,15 +112,15 @@ func (x *exchange) admin() error {
 type security struct {
 	raw             []byte
 	admins, members []string
-	roles           int // of members
+	roles           []string // of members
 }
 
 // defaultSecurity lets nobody in but admins.
 func defaultSecurity() *security {
-	return &security{raw: []byte(`{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}`), roles: 1}
+	return &security{raw: []byte(`{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}`), roles: []string{"_admin"}}
 }
 
-func (s *security) public() bool { return len(s.members) == 0 && s.roles == 0 }
+func (s *security) public() bool { return len(s.members) == 0 && len(s.roles) == 0 }
 
 // SetMembers names the users who may see the database besides admins; with none, everybody may. Open feeds go on.
 func (db *Database) SetMembers(names ...string) {
@@ -202,8 +204,10 @@ func parseSecurity(body []byte) (*security, error) {
 				return nil, badRequest("names must be a JSON list of strings")
 			}
 		}
-		if group == "members" {
-			sec.roles = len(elements(f["roles"]))
+		if v, ok := f["roles"]; ok && group == "members" {
+			if sec.roles, err = stringList(v); err != nil {
+				return nil, badRequest("roles must be a JSON list of strings")
+			}
 		}
 	}
 	return sec, nil

@@ -37,6 +37,8 @@ type Options struct {
 	FeedTimeout time.Duration
 	// SessionLifetime of a cookie; zero is 10 minutes.
 	SessionLifetime time.Duration
+	// HeaderAuth turns on proxy authentication and JSON Web Tokens.
+	HeaderAuth HeaderAuth
 	// Trace, when set, is called with each request before it is answered. It must not keep or change it, and be safe for concurrent use.
 	Trace func(*http.Request)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,14 +36,28 @@ func (x *exchange) whoAmI() []byte {
 		b = appendString(b, x.user.name)
 	}
 	b = append(b, `,"roles":[`...)
-	if x.user.admin {
-		b = append(b, `"_admin"`...)
+	roles := slices.Clone(x.user.roles)
+	if x.user.admin && !slices.Contains(roles, "_admin") {
+		roles = append(roles, "_admin")
 	}
-	b = append(b, `]},"info":{"authentication_handlers":["cookie","default"]`...)
+	b = appendStrings(b, roles)
+	b = append(b, `]},"info":{"authentication_handlers":[`...)
+	b = append(appendStrings(b, x.s.handlers()), ']')
 	if x.user.via != "" {
 		b = append(b, `,"authenticated":"`+x.user.via+`"`...)
 	}
 	return append(b, "}}\n"...)
+}
+
+// appendStrings writes the elements of a list of strings.
+func appendStrings(b []byte, list []string) []byte {
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, s)
+	}
+	return b
 }
 
 func (x *exchange) logIn() error {
