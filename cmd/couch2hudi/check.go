@@ -38,6 +38,8 @@ type checker struct {
 	first  error
 	counts map[string]int
 	broken error // the output's
+	// timeout is how long the source may take to say who it is, and to read.
+	timeout time.Duration
 }
 
 func (c *checker) tell(status, check, next, format string, args ...any) {
@@ -114,17 +116,15 @@ the exit code is 0, else it is the one that run would end with.`,
 			if err := oneOfFormats(format, "", "text", "jsonl"); err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), timeout)
-			defer cancel()
-			k := &checker{emit: findingWriter(s.out, format), counts: map[string]int{}}
+			k := &checker{emit: findingWriter(s.out, format), counts: map[string]int{}, timeout: timeout}
 			cfg, err := loadConfig(c, file)
-			k.all(ctx, cfg, err, c.Flags().Changed("source"))
+			k.all(c.Context(), cfg, err, c.Flags().Changed("source"))
 			return k.end(s.out, format)
 		},
 	}
 	configFlags(c, &file)
 	c.Flags().StringVar(&format, "format", "", "text or jsonl (default: text)")
-	c.Flags().DurationVar(&timeout, "timeout", timeout, "how long to try to reach the source and the table")
+	c.Flags().DurationVar(&timeout, "timeout", timeout, "how long to try to reach the source")
 	return c
 }
 

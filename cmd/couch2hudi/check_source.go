@@ -35,6 +35,8 @@ func (s *checkedSource) close() {
 
 // source asks the source who it is.
 func (c *checker) source(ctx context.Context, cfg config.Config) *checkedSource {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	s := &checkedSource{}
 	var err error
 	if s.source, err = openSource(ctx, cfg, slog.New(slog.DiscardHandler)); err != nil {
@@ -143,6 +145,8 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 	if !s.answers {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	var err error
 	if position == "now" && !begun {
 		if position, err = s.source.Now(ctx); err != nil {

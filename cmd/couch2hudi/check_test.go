@@ -208,6 +208,11 @@ func TestCheckResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, findings(t, 0, "--source", strings.TrimSuffix(url, "shop")+"second", "--table", dir), "warn resume", "no checkpoint")
+	// A server that is not there hides nothing of the table.
+	down := findings(t, exitFailed, "--source", "http://127.0.0.1:1/shop", "--table", dir, "--timeout", "200ms")
+	has(t, down, "FAIL source", "server is up")
+	has(t, down, "ok table.files", "file groups")
+	has(t, down, "warn resume", "check again")
 	if err := s.Drop("shop"); err != nil {
 		t.Fatal(err)
 	}
