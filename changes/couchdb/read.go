@@ -97,7 +97,10 @@ func (s *Source) Purged(ctx context.Context, after string) (ids []string, seq st
 		}
 		return nil
 	})
-	return ids, seq, err
+	if err != nil {
+		return nil, "", err
+	}
+	return ids, seq, nil
 }
 
 // purgeCount is the number at the beginning of a purge sequence, the sum of

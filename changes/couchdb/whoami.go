@@ -110,8 +110,9 @@ func anonymousHint(a Auth) string {
 		return "jwt_authentication_handler must be one of the server's [chttpd] authentication_handlers, and no proxy may drop the Authorization header"
 	case AuthCookie:
 		return "cookie_authentication_handler must be one of the server's [chttpd] authentication_handlers, and no proxy may drop cookies"
+	default:
+		return "default_authentication_handler must be one of the server's [chttpd] authentication_handlers, and no proxy may drop the Authorization header"
 	}
-	return "default_authentication_handler must be one of the server's [chttpd] authentication_handlers, and no proxy may drop the Authorization header"
 }
 
 // refusedHint is what to do about a 401.
@@ -121,6 +122,7 @@ func refusedHint(a Auth, url string) string {
 		return "check source.auth.user, secret and hash of the source"
 	case AuthJWT, AuthIAM:
 		return "check the token of the source: it may have expired, or be signed with a key that the server does not have"
+	default:
+		return "check the user and password of the source: curl -u USER " + url
 	}
-	return "check the user and password of the source: curl -u USER " + url
 }

@@ -1,8 +1,8 @@
 package couchfake_test
 
 import (
-	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +59,7 @@ func TestJSONWebTokens(t *testing.T) {
 	create(t, s, "db", 2).SetMembers("reader")
 	create(t, s, "closed", 2)
 	good := couchfake.SignJWT("key", `{"sub":"reader"}`)
-	soon := fmt.Sprint(time.Now().Add(time.Hour).Unix())
+	soon := strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10)
 	for _, c := range []struct {
 		token, path string
 		want        int
