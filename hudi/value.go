@@ -109,9 +109,9 @@ func (v Value) Text() string { return v.text }
 
 // Raw is the bytes of KindString, KindBytes or KindNested. They are shared and
 // must not be written to.
-func (v Value) Raw() []byte { return unsafe.Slice(unsafe.StringData(v.text), len(v.text)) }
+func (v Value) Raw() []byte { return unsafe.Slice(unsafe.StringData(v.text), len(v.text)) } //nolint:gosec // read only, by the doc above
 
 // Size is the bytes that the value holds, for memory budgets.
 func (v Value) Size() int { return int(unsafe.Sizeof(v)) + len(v.text) }
 
-func share(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func share(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) } //nolint:gosec // shared on purpose: StringOf, Bytes and Nested say so

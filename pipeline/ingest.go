@@ -211,10 +211,10 @@ func (p *Ingest) Run(ctx context.Context) error {
 // stopped says that being stopped is no error: the open batch is abandoned and
 // the last commit stands.
 func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // Step waits for one batch and commits it. A batch without anything to write
