@@ -3,7 +3,7 @@ package couchdb
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // the hash of CouchDB's proxy tokens before 3.3
+	"crypto/sha1" //nolint:gosec // the hash of CouchDB's proxy tokens
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -40,7 +40,8 @@ const (
 func (a Auth) bearer() bool { return a == AuthJWT || a == AuthIAM }
 
 // The hashes of proxy tokens. CouchDB takes those that its setting [chttpd_auth]
-// hash_algorithms names, both by default; servers without that setting take SHA-1.
+// hash_algorithms names, both by default; up to
+// 3.3.1 it takes SHA-1 only.
 const (
 	HashSHA1   = "sha1"
 	HashSHA256 = "sha256"
