@@ -171,8 +171,8 @@ func (w *world) model() map[string]state {
 	return m
 }
 
-// rows reads a table's rows into states by document id.
-func (w *world) rows(read func(context.Context, *table.View) func(func(*hudi.Record, error) bool)) map[string]state {
+// view is the table as it is now.
+func (w *world) view() *table.View {
 	w.t.Helper()
 	ctx := context.Background()
 	t, err := w.open(ctx, w.driver)
@@ -183,6 +183,13 @@ func (w *world) rows(read func(context.Context, *table.View) func(func(*hudi.Rec
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return v
+}
+
+// rows reads a table's rows into states by document id.
+func (w *world) rows(read func(context.Context, *table.View) func(func(*hudi.Record, error) bool)) map[string]state {
+	w.t.Helper()
+	v, ctx := w.view(), context.Background()
 	m := map[string]state{}
 	schema, err := v.Schema(ctx)
 	if errors.Is(err, table.ErrNoSchema) {
@@ -220,15 +227,7 @@ func (w *world) snapshot() map[string]state {
 // replay applies the incremental reads from each commit to the next.
 func (w *world) replay() map[string]state {
 	w.t.Helper()
-	ctx := context.Background()
-	t, err := w.open(ctx, w.driver)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	v, err := t.View(ctx)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	v := w.view()
 	all, begin := map[string]state{}, hudi.Time("0")
 	for _, i := range v.Writes() {
 		part := w.rows(func(ctx context.Context, v *table.View) func(func(*hudi.Record, error) bool) {
@@ -279,31 +278,14 @@ type couchRev = couchfake.Rev
 // instants is the number of completed writes.
 func (w *world) instants() int {
 	w.t.Helper()
-	ctx := context.Background()
-	t, err := w.open(ctx, w.driver)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	v, err := t.View(ctx)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return len(v.Writes())
+	return len(w.view().Writes())
 }
 
 // lastSeq is the newest commit's.
 func (w *world) lastSeq() string {
 	w.t.Helper()
-	ctx := context.Background()
-	t, err := w.open(ctx, w.driver)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	v, err := t.View(ctx)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	seq, _, ok, err := v.Extra(ctx, commitmeta.ExtraLastSeq)
+	v := w.view()
+	seq, _, ok, err := v.Extra(context.Background(), commitmeta.ExtraLastSeq)
 	if err != nil || !ok {
 		w.t.Fatalf("no last_seq: %v %v", ok, err)
 	}
