@@ -80,7 +80,7 @@ func runQuery(ctx context.Context, s streams, f queryFlags) error {
 		return err
 	}
 	schema, err := f.schema(ctx, v)
-	if errors.Is(err, table.ErrNoSchema) && f.asOf != "" {
+	if errors.Is(err, table.ErrNoSchema) && v != now {
 		schema, err = f.schema(ctx, now) // before the first commit there is no row, and no other schema
 	}
 	if errors.Is(err, table.ErrNoSchema) && f.count {
@@ -116,15 +116,20 @@ func (f *queryFlags) check() error {
 	return oneOfFormats(f.format, "", "table", "jsonl")
 }
 
-// past is the view as of --as-of, v without it. An instant before the first
+// past is the view as of --as-of or --until, v without them: rows come in the
+// schema of their time. An instant before the first
 // commit is fine: there was nothing then. With archived commits nobody knows.
 func (f *queryFlags) past(ctx context.Context, v *table.View) (*table.View, error) {
-	if f.asOf == "" {
+	flag, text := "--as-of", f.asOf
+	if f.until != "" {
+		flag, text = "--until", f.until
+	}
+	if text == "" {
 		return v, nil
 	}
-	at, err := parseInstant(f.asOf, padUp, time.Now())
+	at, err := parseInstant(text, padUp, time.Now())
 	if err != nil {
-		return nil, &usageError{err: fmt.Errorf("--as-of: %w", err)}
+		return nil, &usageError{err: fmt.Errorf("%s: %w", flag, err)}
 	}
 	v = v.AsOf(at)
 	if v.Last() == "" {
@@ -165,19 +170,12 @@ func (f *queryFlags) rows(ctx context.Context, v *table.View) (iter.Seq2[*hudi.R
 	o := reader.Options{Columns: f.columns, IncludeDeletes: f.deleted}
 	switch {
 	case f.since != "":
-		now := time.Now()
-		begin, err := parseInstant(f.since, padDown, now)
+		begin, err := parseInstant(f.since, padDown, time.Now())
 		if err != nil {
 			return nil, &usageError{err: fmt.Errorf("--since: %w", err)}
 		}
-		end := v.Last()
-		if f.until != "" {
-			if end, err = parseInstant(f.until, padUp, now); err != nil {
-				return nil, &usageError{err: fmt.Errorf("--until: %w", err)}
-			}
-		}
 		o.IncludeDeletes = true
-		return reader.Incremental(ctx, v, begin, end, o), nil
+		return reader.Incremental(ctx, v, begin, v.Last(), o), nil
 	case f.readOptimized:
 		return reader.ReadOptimized(ctx, v, o), nil
 	}

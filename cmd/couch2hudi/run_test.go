@@ -317,3 +317,26 @@ func TestParseInstant(t *testing.T) {
 		}
 	}
 }
+
+// Rows of the past come in the schema of their time, though the table has grown
+// since.
+func TestUntilBeforeNewColumns(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{}, 3)
+	dir := filepath.Join(t.TempDir(), "table")
+	run := []string{"run", "--once", "--source", url, "--table", dir}
+	want(t, 0, nil, run...)
+	var first instantLine
+	if err := json.Unmarshal([]byte(want(t, 0, nil, "timeline", "--table", dir, "--format", "jsonl")), &first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Put("d000", []byte(`{"n":1,"later":"column"}`)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 0, nil, run...)
+	if out := want(t, 0, nil, "query", "--table", dir, "--since", "earliest", "--until", first.Instant); strings.Count(out, "\n") != 3 || strings.Contains(out, "later") {
+		t.Fatalf("until the first commit:\n%s", out)
+	}
+	if out := want(t, 0, nil, "query", "--table", dir, "--since", "earliest", "--until", "2001"); out != "" {
+		t.Fatalf("before the first commit:\n%s", out)
+	}
+}
