@@ -3,6 +3,7 @@ package hudi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -74,6 +75,18 @@ func (s *Schema) Extend(columns ...Column) (*Schema, error) {
 		n.columns = append(n.columns, c)
 	}
 	return n, nil
+}
+
+// WithDocs is the schema with the docs of another one's columns of the same
+// names, where it has none of its own.
+func (s *Schema) WithDocs(o *Schema) (*Schema, error) {
+	columns := slices.Clone(s.columns)
+	for i := range columns {
+		if at, ok := o.index[columns[i].Name]; ok && columns[i].Doc == "" {
+			columns[i].Doc = o.columns[at].Doc
+		}
+	}
+	return MakeSchema(s.Name, s.Namespace, columns...)
 }
 
 // Columns are the columns in order. The slice is shared and must not be written to.

@@ -105,7 +105,9 @@ func (v *View) Extra(ctx context.Context, key string) (string, timeline.Instant,
 }
 
 // Schema is the table's schema: that of the latest commit that holds one, else
-// the one in the properties, else ErrNoSchema.
+// the one in the properties, else ErrNoSchema. Other engines drop the notes of
+// columns, in which we keep what a column was made from, so those come from our
+// own latest commit.
 func (v *View) Schema(ctx context.Context) (*hudi.Schema, error) {
 	text, i, err := v.newest(ctx, commitmeta.ExtraSchema)
 	if err != nil {
@@ -122,7 +124,27 @@ func (v *View) Schema(ctx context.Context) (*hudi.Schema, error) {
 	if err != nil {
 		return nil, hinted(ErrCorrupt, "write the table with its own schema", "schema of %s: %v", where, err)
 	}
-	return s, nil
+	if text == v.table.properties.Get(hudi.PropCreateSchema) {
+		return s, nil
+	}
+	return v.noted(ctx, s, i)
+}
+
+// noted is the schema of a commit with the notes that another engine dropped.
+func (v *View) noted(ctx context.Context, s *hudi.Schema, of timeline.Instant) (*hudi.Schema, error) {
+	_, own, err := v.newest(ctx, commitmeta.ExtraLayout)
+	if err != nil || own.Time == "" || own.Time == of.Time {
+		return s, err
+	}
+	b, err := v.Body(ctx, own)
+	if err != nil || b.Extra[commitmeta.ExtraSchema] == "" {
+		return s, err
+	}
+	ours, err := hudi.ParseSchema(b.Extra[commitmeta.ExtraSchema])
+	if err != nil {
+		return nil, hinted(ErrCorrupt, "write the table with its own schema", "schema of %s: %v", own, err)
+	}
+	return s.WithDocs(ours)
 }
 
 // AsOf is the view as of an earlier instant: instants after at, and what they
