@@ -41,7 +41,8 @@ type modelColumn struct {
 // modelOptions is how the table is configured.
 type modelOptions struct {
 	partition string // field that partitions the table; empty: none
-	layout    string // Go layout of the partition's value, UTC
+	layout    string // Go layout of the partition's value, UTC; empty: the value's own text
+	hard      bool   // deletions take the row away
 	dropDoc   bool
 }
 
@@ -53,12 +54,13 @@ type tableModel struct {
 	columns map[string]modelColumn // by field
 	rows    map[string]row         // by key: the live view
 	base    []row                  // what base files hold: each row as it came to its partition
+	gone    map[string]string      // with hard deletes, where a key was that is no more
 	commits []string               // instants, ascending
 	at      []map[string]row
 }
 
 func newModel(o modelOptions) *tableModel {
-	return &tableModel{options: o, rows: map[string]row{}, columns: map[string]modelColumn{}}
+	return &tableModel{options: o, rows: map[string]row{}, gone: map[string]string{}, columns: map[string]modelColumn{}}
 }
 
 // apply is one commit: the documents that changed since the last one, each in
@@ -74,19 +76,41 @@ func (m *tableModel) apply(instant string, documents []document) error {
 			return fmt.Errorf("document %q: %w", d.ID, err)
 		}
 		r[colCommitTime] = instant
-		old, known := m.rows[d.ID]
-		m.rows[d.ID] = r
-		if !known || old[colPartition] != r[colPartition] {
-			m.base = append(m.base, r)
-		}
+		m.put(d, r)
 	}
 	m.commits, m.at = append(m.commits, instant), append(m.at, maps.Clone(m.rows))
 	return nil
 }
 
+// put puts a document's row into the table. A key that is new in a partition
+// comes to a base file, one that is known, or was and left its base row behind,
+// to a log.
+func (m *tableModel) put(d document, r row) {
+	old, known := m.rows[d.ID]
+	if m.options.hard && d.Deleted {
+		if known {
+			m.gone[d.ID] = old[colPartition].(string)
+			delete(m.rows, d.ID)
+		}
+		return
+	}
+	at, left := m.gone[d.ID]
+	switch {
+	case known && old[colPartition] == r[colPartition]:
+	case !known && left && at == r[colPartition]:
+	default:
+		m.base = append(m.base, r)
+	}
+	delete(m.gone, d.ID)
+	m.rows[d.ID] = r
+}
+
 // has says whether the table shows the document in this very state.
 func (m *tableModel) has(d document) bool {
 	old, known := m.rows[d.ID]
+	if m.options.hard && d.Deleted {
+		return !known
+	}
 	return known && old["_rev"] == d.Leaves[0] && old["_rev_order"] == generations(d.Leaves)
 }
 
@@ -379,14 +403,38 @@ func (m *tableModel) place(r row, members []member) {
 	ok := false
 	for _, f := range members {
 		if f.name == m.options.partition {
-			value, ok = partitionValue(f.value, m.options.layout)
+			value, ok = m.options.value(f.value)
 		}
 	}
 	if !ok {
 		r["pt"], r[colPartition] = nil, "pt="+defaultPartition
 		return
 	}
-	r["pt"], r[colPartition] = value, "pt="+value
+	r["pt"], r[colPartition] = value, "pt="+escaped(value)
+}
+
+// value is what a field's value makes of the partition.
+func (o modelOptions) value(raw json.RawMessage) (string, bool) {
+	if o.layout != "" {
+		return partitionValue(raw, o.layout)
+	}
+	var text string
+	err := json.Unmarshal(raw, &text)
+	return text, err == nil && text != ""
+}
+
+// escaped is a folder's name as Hive and Hudi write it: what a path or a shell
+// may stumble over becomes a percent sign and two digits.
+func escaped(value string) string {
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		if c < ' ' || c == 0x7f || strings.IndexByte("\"#%'*/:=?\\{[]^", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // stay leaves a deleted document where it was: its body, if any, does not move it.

@@ -100,6 +100,7 @@ func (s *stream) body() []byte {
 		`"any":` + []string{`1`, `"text"`, `null`, `{"a":1}`, `true`}[r.IntN(5)],
 		fmt.Sprintf(`"createdAt":"2024-01-%02dT%02d:30:00+02:00"`, 1+r.IntN(4), r.IntN(24)),
 		`"pt":"its own"`,
+		`"place":` + asJSON([]string{"a/b", "a=b", "100%", "x y", "Łódź", "plain", "..", "[x]:{y}"}[r.IntN(8)]),
 		fmt.Sprintf(`"odd name":%d`, r.IntN(9)),
 		`"text":` + asJSON(strings.Repeat("some text, ", r.IntN(20))),
 	}

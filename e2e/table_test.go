@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"os/exec"
@@ -20,11 +21,17 @@ import (
 // each commit, and the changes between any two commits. The model of the
 // documents says what is right.
 func TestEnginesReadOurTables(t *testing.T) {
-	for name, o := range map[string]modelOptions{
-		"one partition": {},
-		"by day":        {partition: "createdAt", layout: "20060102"},
+	for name, c := range map[string]struct {
+		steps int
+		modelOptions
+	}{
+		"one partition": {8, modelOptions{}},
+		"by day":        {8, modelOptions{partition: "createdAt", layout: "20060102"}},
+		"hard deletes":  {4, modelOptions{partition: "createdAt", layout: "20060102", hard: true}},
+		"by text":       {3, modelOptions{partition: "place"}},
 	} {
-		table, model := writeTable(t, o)
+		table, model := writeTable(t, c.steps, c.modelOptions)
+		t.Run(name+"/ours", func(t *testing.T) { compareOurs(t, table, model) })
 		for _, start := range engines() {
 			e := mustEngine(t, start)
 			t.Run(name+"/"+e.name, func(t *testing.T) {
@@ -36,9 +43,9 @@ func TestEnginesReadOurTables(t *testing.T) {
 }
 
 // writeTable follows a seeded stream of documents into a table, one commit a step.
-func writeTable(t *testing.T, o modelOptions) (string, *tableModel) {
+func writeTable(t *testing.T, steps int, o modelOptions) (string, *tableModel) {
 	t.Helper()
-	steps, perStep := 8, 250
+	perStep := 250
 	if os.Getenv("E2E_FULL") != "" {
 		perStep = 2000
 	}
@@ -75,7 +82,13 @@ func newTableWriter(t *testing.T, o modelOptions) *tableWriter {
 	w := &tableWriter{t: t, db: db, data: newStream(db, seed), table: filepath.Join(t.TempDir(), "table"), model: newModel(o)}
 	w.args = []string{"run", "--once", "--source", server.URL() + "/docs", "--table", w.table}
 	if o.partition != "" {
-		w.args = append(w.args, "--partition-field", o.partition, "--partition-format", "yyyyMMdd")
+		w.args = append(w.args, "--partition-field", o.partition)
+	}
+	if o.layout != "" {
+		w.args = append(w.args, "--partition-format", "yyyyMMdd")
+	}
+	if o.hard {
+		w.args = append(w.args, "--deletes", "hard")
 	}
 	return w
 }
@@ -121,10 +134,85 @@ func compare(t *testing.T, e *engine, table string, m *tableModel) {
 		t.Fatal(err)
 	}
 	for i, span := range spans {
-		if d := diff(inSchemaOf(got[i], m.incremental(span[0], span[1])), got[i]); d != "" {
+		want := m.incremental(span[0], span[1])
+		if e.name == "spark-1.2" {
+			want = withFolderNames(want)
+		}
+		if d := diff(inSchemaOf(got[i], want), got[i]); d != "" {
 			t.Errorf("incremental (%s, %s]: %s", span[0], span[1], d)
 		}
 	}
+}
+
+// withFolderNames is what incremental reads of Hudi 1.2 make of the partition
+// column: they take it from the folder's name and leave its escapes in. Nothing
+// that a writer could do about; docs/format/reading.md warns of it.
+func withFolderNames(rows []row) []row {
+	out := make([]row, 0, len(rows))
+	for _, r := range rows {
+		if r["pt"] != nil {
+			r = maps.Clone(r)
+			r["pt"] = strings.TrimPrefix(r[colPartition].(string), "pt=")
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// compareOurs asks our own reader for the same views, through the command.
+func compareOurs(t *testing.T, table string, m *tableModel) {
+	check := func(what string, want []row, args ...string) {
+		got := ourRows(t, m, append([]string{"query", "--table", table, "--include-deleted", "--format", "jsonl"}, args...)...)
+		if d := diff(inSchemaOf(got, want), got); d != "" {
+			t.Errorf("%s: %s", what, d)
+		}
+	}
+	check("snapshot", m.snapshot())
+	check("read-optimized", m.readOptimized(), "--read-optimized")
+	for _, i := range m.commits {
+		check("as of "+i, m.asOf(i), "--as-of", i)
+	}
+	for _, span := range m.spans() {
+		begin := span[0]
+		if begin == "000" {
+			begin = "earliest"
+		}
+		check("incremental ("+span[0]+", "+span[1]+"]", m.incremental(span[0], span[1]), "--since", begin, "--until", span[1])
+	}
+}
+
+// ourRows are the rows that a query of ours prints, with values of the kinds
+// that the model has.
+func ourRows(t *testing.T, m *tableModel, args ...string) []row {
+	t.Helper()
+	doubles := map[string]bool{}
+	for _, c := range m.columns {
+		doubles[c.name] = c.kind == "double"
+	}
+	var out []row
+	for line := range strings.Lines(couch2hudi(t, args...)) {
+		r := row{}
+		if err := decodeNumbers([]byte(line), &r); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		delete(r, "_hoodie_commit_seqno")
+		for c, v := range r {
+			n, number := v.(json.Number)
+			if !number {
+				continue
+			}
+			kind := "long"
+			if doubles[c] {
+				kind = "double"
+			}
+			var err error
+			if r[c], err = typed(n, kind); err != nil {
+				t.Fatalf("column %s: %v", c, err)
+			}
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 // inSchemaOf leaves out of the wanted rows the columns that are null in all of
