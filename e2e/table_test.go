@@ -150,7 +150,7 @@ func compare(t *testing.T, e *engine, table string, m *tableModel) {
 func withFolderNames(rows []row) []row {
 	out := make([]row, 0, len(rows))
 	for _, r := range rows {
-		if r["pt"] != nil {
+		if r["pt"] != nil && r[colPartition] != "" {
 			r = maps.Clone(r)
 			r["pt"] = strings.TrimPrefix(r[colPartition].(string), "pt=")
 		}
