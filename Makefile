@@ -57,9 +57,8 @@ check: ## quick: lint, the import graph, vet
 	$(MAKE) --no-print-directory lint-only
 	go test ./internal/tidy/...
 
-bench: ## go benchmarks of the packages, then of the whole
+bench: ## go benchmarks; pipeline.BenchmarkWhole is the whole way, against the feed read to nowhere
 	go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem $(PKGS)
-	go test -tags bench -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 30m ./e2e/
 
 fuzz: ## each fuzz target for FUZZTIME (60s); PKGS=./hudi/logfile narrows
 	PKGS='$(PKGS)' .ci/fuzz $(FUZZTIME)
@@ -90,13 +89,13 @@ fresh-results: $(STAGE)
 
 vet: $(STAGE)
 	@$(RUN) -name vet -- go vet $(PKGS)
-	@$(RUN) -name vet-oracle -- go vet -tags oracle,bench ./e2e/...
+	@$(RUN) -name vet-oracle -- go vet -tags oracle ./e2e/...
 
 lint: $(STAGE) $(LINT) ## golangci-lint, built at a pinned version
-	@$(RUN) -name lint -- $(LINT) run --build-tags oracle,bench $(PKGS)
+	@$(RUN) -name lint -- $(LINT) run --build-tags oracle $(PKGS)
 
 lint-only: $(LINT)
-	$(LINT) run --build-tags oracle,bench $(PKGS)
+	$(LINT) run --build-tags oracle $(PKGS)
 
 unit: $(STAGE)
 	@$(RUN) -name unit -json -- go test -json -count=1 $(TEST_FLAGS) $(PKGS)
