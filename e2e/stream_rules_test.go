@@ -33,6 +33,15 @@ func TestStreamHasEverything(t *testing.T) {
 			t.Errorf("%s: %d times; want 5 or more", what, seen[what])
 		}
 	}
+	conflicted := 0
+	for d := range db.Docs() {
+		if len(d.Leaves) > 1 {
+			conflicted++
+		}
+	}
+	if share := float64(conflicted) / float64(db.Len()); share < 0.1 {
+		t.Errorf("%.0f %% of the documents are conflicted; want 10 or more", 100*share)
+	}
 	t.Logf("seen: %v; columns: %v", seen, m.columns)
 }
 

@@ -53,7 +53,21 @@ func (s *stream) next(n int) error {
 			return err
 		}
 	}
+	for range n / 6 {
+		if err := s.branch(s.ids[s.random.IntN(old)]); err != nil {
+			return err
+		}
+	}
 	s.step++
+	return nil
+}
+
+// branch adds a branch that another replica made, from the first revision on.
+func (s *stream) branch(id string) error {
+	leaf := couchfake.Rev{Gen: 2 + s.random.IntN(4), Hash: fmt.Sprintf("%032x", s.random.Uint64())}
+	if err := s.db.Replicate(id, []couchfake.Rev{leaf}, s.body()); err != nil {
+		return fmt.Errorf("stream: branch %q: %w", id, err)
+	}
 	return nil
 }
 
@@ -69,9 +83,8 @@ func (s *stream) change(id string) error {
 		_, err = s.db.Put(id, []byte(`{"_deleted":true,"reason":"stream"}`))
 	case 2:
 		_, err = s.db.Delete(id)
-	case 3: // a branch that another replica made, from the first revision on
-		branch := couchfake.Rev{Gen: 2 + s.random.IntN(4), Hash: fmt.Sprintf("%032x", s.random.Uint64())}
-		err = s.db.Replicate(id, []couchfake.Rev{branch}, s.body())
+	case 3:
+		err = s.branch(id)
 	case 4, 5: // the winner's branch ends: of a conflict the loser is the document then
 		_, err = s.db.Edit(id, d.Winner().Rev, []byte(`{"_deleted":true}`))
 		if d.Deleted() {
