@@ -14,6 +14,11 @@ type Config struct {
 	Commit  Commit  `yaml:"commit"`
 	Columns Columns `yaml:"columns"`
 	Log     Log     `yaml:"log"`
+	Index   Index   `yaml:"index"`
+	Writer  Writer  `yaml:"writer"`
+	// StateDir is the folder of the key cache; empty is one beside the user's
+	// other caches, by table.
+	StateDir string `yaml:"state_dir"`
 	// Memory is about how many bytes the process should stay under: it bounds
 	// batches and is told to the collector.
 	Memory Size `yaml:"memory"`
@@ -62,6 +67,30 @@ type Table struct {
 	Partition Partition `yaml:"partition"`
 	// Deletes is "tombstone" or "hard".
 	Deletes string `yaml:"deletes"`
+	// Index is "bloom" or "bucket".
+	Index string `yaml:"index"`
+	// Buckets is how many file groups a partition has with the bucket index.
+	Buckets int `yaml:"buckets"`
+	// FileSize is the size at which a base file is full: smaller ones take more
+	// keys in.
+	FileSize Size `yaml:"file_size"`
+}
+
+// Index says how keys are found.
+type Index struct {
+	// Scope is "global", where a document has one row in the whole table, or
+	// "partition", where it has one in each partition that it was ever in.
+	Scope string `yaml:"scope"`
+	// PruneByRanges leaves out files by their least and greatest key. Random
+	// ids gain nothing by it.
+	PruneByRanges bool `yaml:"prune_by_ranges"`
+}
+
+// Writer says how files are written.
+type Writer struct {
+	// MaxRewrite is the most bytes of small base files that one commit writes
+	// again to add keys to them.
+	MaxRewrite Size `yaml:"max_rewrite"`
 }
 
 // Partition says how rows are laid into folders. Without a Field there is one
@@ -76,6 +105,13 @@ type Partition struct {
 	Timezone string `yaml:"timezone"`
 	// Name is the partition column's.
 	Name string `yaml:"name"`
+	// Moves is "move", where a row follows its field's value to another folder,
+	// or "stay", where it remains in the first.
+	Moves string `yaml:"moves"`
+	// HiveStyle names folders name=value instead of the bare value, URLEncode
+	// escapes what a folder's name cannot hold.
+	HiveStyle bool `yaml:"hive_style"`
+	URLEncode bool `yaml:"url_encode"`
 }
 
 // Commit says when a batch is closed: whichever comes first.
@@ -110,6 +146,16 @@ const (
 	DeletesHard      = "hard"
 )
 
+// What finds keys, where it looks, and what a new partition value does to a row.
+const (
+	IndexBloom     = "bloom"
+	IndexBucket    = "bucket"
+	ScopeGlobal    = "global"
+	ScopePartition = "partition"
+	MovesMove      = "move"
+	MovesStay      = "stay"
+)
+
 // Default is the configuration before anybody said anything.
 func Default() Config {
 	const (
@@ -121,7 +167,10 @@ func Default() Config {
 	return Config{
 		Source: Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000,
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
-		Table:   Table{Partition: Partition{Timezone: "UTC", Name: "pt"}, Deletes: DeletesTombstone},
+		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},
+			Deletes: DeletesTombstone, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte},
+		Index:   Index{Scope: ScopeGlobal, PruneByRanges: true},
+		Writer:  Writer{MaxRewrite: 16 * mebibyte},
 		Commit:  Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
 		Columns: Columns{KeepDoc: true, MaxColumns: 500},
 		Log:     Log{Level: "info"},

@@ -82,6 +82,13 @@ func TestValidate(t *testing.T) {
 		{"columns.max_columns", func(c *config.Config) { c.Columns.MaxColumns = 0 }},
 		{"log.format", func(c *config.Config) { c.Log.Format = "xml" }},
 		{"log.level", func(c *config.Config) { c.Log.Level = "" }},
+		{"table.index", func(c *config.Config) { c.Table.Index = "simple" }},
+		{"table.buckets", func(c *config.Config) { c.Table.Buckets = 0 }},
+		{"table.buckets", func(c *config.Config) { c.Table.Buckets = 2049 }},
+		{"table.file_size", func(c *config.Config) { c.Table.FileSize = 1 }},
+		{"table.partition.moves", func(c *config.Config) { c.Table.Partition.Moves = "jump" }},
+		{"index.scope", func(c *config.Config) { c.Index.Scope = "" }},
+		{"writer.max_rewrite", func(c *config.Config) { c.Writer.MaxRewrite = -1 }},
 		{"memory", func(c *config.Config) { c.Memory = 5 }},
 	} {
 		bad := fine()

@@ -35,7 +35,19 @@ table:
     format: yyyyMMdd
     timezone: Europe/Paris
     name: day
+    moves: stay
+    hive_style: false
+    url_encode: false
   deletes: hard
+  index: bucket
+  buckets: 64
+  file_size: 32MiB
+index:
+  scope: partition
+  prune_by_ranges: false
+writer:
+  max_rewrite: 4MiB
+state_dir: /var/cache/orders
 commit:
   interval: 1m30s
   max_rows: 5
@@ -65,8 +77,9 @@ func TestParse(t *testing.T) {
 	}
 	want := config.Default()
 	want.Source = c.Source // holds what Reread needs
-	want.Table = config.Table{URL: "file:///data/a", Name: "orders", Deletes: "hard",
-		Partition: config.Partition{Field: "createdAt", Format: "yyyyMMdd", Timezone: "Europe/Paris", Name: "day"}}
+	want.Table = config.Table{URL: "file:///data/a", Name: "orders", Deletes: "hard", Index: "bucket", Buckets: 64, FileSize: 32 << 20,
+		Partition: config.Partition{Field: "createdAt", Format: "yyyyMMdd", Timezone: "Europe/Paris", Name: "day", Moves: "stay"}}
+	want.Index, want.Writer, want.StateDir = config.Index{Scope: "partition"}, config.Writer{MaxRewrite: 4 << 20}, "/var/cache/orders"
 	want.Commit = config.Commit{Interval: config.Duration(90 * time.Second), MaxRows: 5, MaxBytes: 64 << 20}
 	want.Columns = config.Columns{Seq: true, MaxColumns: 20}
 	want.Log = config.Log{Format: "json", Level: "debug"}
@@ -120,7 +133,7 @@ func TestParseErrors(t *testing.T) {
 	}{
 		{"sauce:\n  url: x\n", "sauce", 1, config.ErrUnknownKey},
 		{"source:\n  url: couchdb://u:hunter2@h/d\n  batch_row: 5\n", "source.batch_row", 3, config.ErrUnknownKey},
-		{"table:\n  partition:\n    moves: move\nsource:\n  url: hunter2\n", "table.partition.moves", 3, config.ErrUnknownKey},
+		{"table:\n  partition:\n    move: stay\nsource:\n  url: hunter2\n", "table.partition.move", 3, config.ErrUnknownKey},
 		{"commit:\n  interval: 60\n", "commit.interval", 2, config.ErrValue},
 		{"commit:\n  interval: 0\n", "commit.interval", 2, config.ErrValue},
 		{"commit:\n  interval: hunter2\n", "commit.interval", 2, config.ErrValue},

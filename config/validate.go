@@ -10,7 +10,8 @@ import (
 // Validate checks every field and returns all that is wrong, each as a
 // *FieldError. It reads nothing but time zones.
 func (c *Config) Validate() error {
-	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.memory())
+	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.Index.validate(),
+		between("writer.max_rewrite", c.Writer.MaxRewrite, 0, 1<<34), c.memory())
 }
 
 func (s *Source) validate() error {
@@ -38,7 +39,9 @@ func (s *Source) validate() error {
 
 func (t *Table) validate() error {
 	_, err := ParseTableURL(t.URL)
-	errs := []error{err, oneOf("table.deletes", t.Deletes, DeletesTombstone, DeletesHard)}
+	errs := []error{err, oneOf("table.deletes", t.Deletes, DeletesTombstone, DeletesHard),
+		oneOf("table.index", t.Index, IndexBloom, IndexBucket), between("table.buckets", t.Buckets, 1, 2048),
+		between("table.file_size", t.FileSize, 1<<16, 1<<34)}
 	if t.Name != "" && !nameText(t.Name, "-.") {
 		errs = append(errs, wrong("table.name", "%q: letters, digits, underscores, dots and hyphens", t.Name))
 	}
@@ -56,7 +59,11 @@ func (p *Partition) validate() error {
 	if _, err := time.LoadLocation(p.Timezone); err != nil || p.Timezone == "Local" || p.Timezone == "" {
 		errs = append(errs, wrong("table.partition.timezone", "%q is not known; write a name such as UTC or Europe/Paris", p.Timezone))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, oneOf("table.partition.moves", p.Moves, MovesMove, MovesStay))...)
+}
+
+func (i *Index) validate() error {
+	return oneOf("index.scope", i.Scope, ScopeGlobal, ScopePartition)
 }
 
 func (c *Commit) validate() error {

@@ -39,7 +39,7 @@ func BenchmarkLocate(b *testing.B) {
 	}
 	v := s.view()
 	locate := func(b *testing.B, ix index.Index, keys []hudi.Key) {
-		if _, err := ix.Locate(b.Context(), v, keys); err != nil {
+		if _, err := ix.Locate(b.Context(), v, keys, index.Global); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -35,7 +35,7 @@ type BloomOptions struct {
 
 // Bloom finds keys by the key ranges and the Bloom filters in the footers of
 // base files, and then by reading the key columns of the file groups that are
-// left, base and logs merged. It is global, and may be used concurrently.
+// left, base and logs merged. It may be used concurrently.
 type Bloom struct {
 	o     BloomOptions
 	cache *cache
@@ -54,7 +54,7 @@ func NewBloom(o BloomOptions) *Bloom {
 }
 
 // Locate implements Index.
-func (b *Bloom) Locate(ctx context.Context, v *table.View, keys []hudi.Key) ([]hudi.Stored, error) {
+func (b *Bloom) Locate(ctx context.Context, v *table.View, keys []hudi.Key, scope Scope) ([]hudi.Stored, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -65,6 +65,41 @@ func (b *Bloom) Locate(ctx context.Context, v *table.View, keys []hudi.Key) ([]h
 	if len(partitions) == 0 || v.Last() == "" {
 		return make([]hudi.Stored, len(keys)), nil
 	}
+	if scope == Global {
+		return b.locate(ctx, v, partitions, keys)
+	}
+	return b.eachPartition(ctx, v, partitions, keys)
+}
+
+// eachPartition looks for the keys of each partition in its own file groups.
+func (b *Bloom) eachPartition(ctx context.Context, v *table.View, partitions []string, keys []hudi.Key) ([]hudi.Stored, error) {
+	places := map[string][]int{}
+	for i, k := range keys {
+		places[k.Partition] = append(places[k.Partition], i)
+	}
+	out := make([]hudi.Stored, len(keys))
+	for _, p := range partitions {
+		at := places[p]
+		if len(at) == 0 {
+			continue
+		}
+		asked := make([]hudi.Key, len(at))
+		for i, place := range at {
+			asked[i] = keys[place]
+		}
+		answers, err := b.locate(ctx, v, []string{p}, asked)
+		if err != nil {
+			return nil, err
+		}
+		for i, place := range at {
+			out[place] = answers[i]
+		}
+	}
+	return out, nil
+}
+
+// locate looks for all keys in all file groups of the partitions.
+func (b *Bloom) locate(ctx context.Context, v *table.View, partitions []string, keys []hudi.Key) ([]hudi.Stored, error) {
 	q, err := newQuery(ctx, v, keys)
 	if err != nil {
 		return nil, err

@@ -181,7 +181,7 @@ func (s *store) ask(ix index.Index, keys ...string) map[string]string {
 	for i, k := range keys {
 		asked[i] = hudi.Key{Record: k}
 	}
-	stored, err := ix.Locate(s.t.Context(), s.view(), asked)
+	stored, err := ix.Locate(s.t.Context(), s.view(), asked, index.Global)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestLocate(t *testing.T) {
 	if got := s.ask(index.NewBloom(index.BloomOptions{ScanLogs: true}), "beside the base")["beside the base"]; got != "pt=a/a-0 1 1-z" {
 		t.Errorf("%q", got)
 	}
-	old, err := ix.Locate(t.Context(), s.view().AsOf(t1), []hudi.Key{{Record: "k3"}, {Record: "only in a log"}})
+	old, err := ix.Locate(t.Context(), s.view().AsOf(t1), []hudi.Key{{Record: "k3"}, {Record: "only in a log"}}, index.Global)
 	if err != nil || answer(old[0]) != "pt=a/a-0 1 1-c" || answer(old[1]) != "" {
 		t.Errorf("as of the first commit: %v %v", old, err)
 	}
@@ -358,13 +358,13 @@ func TestLocateReportsFaults(t *testing.T) {
 	if _, err := s.bucket.Put(t.Context(), name, []byte("PAR1 no footer PAR1")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ix.Locate(t.Context(), v, []hudi.Key{{Record: "k"}}); err == nil || !strings.Contains(err.Error(), "a-0") {
+	if _, err := ix.Locate(t.Context(), v, []hudi.Key{{Record: "k"}}, index.Global); err == nil || !strings.Contains(err.Error(), "a-0") {
 		t.Fatalf("a damaged footer: %v", err)
 	}
 	if err := s.bucket.Delete(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ix.Locate(t.Context(), v, []hudi.Key{{Record: "k"}}); err == nil {
+	if _, err := ix.Locate(t.Context(), v, []hudi.Key{{Record: "k"}}, index.Global); err == nil {
 		t.Fatal("a file that is gone was taken for one without the key")
 	}
 }

@@ -39,7 +39,7 @@ func (s *store) faultAt(kind storagetest.Kind, n int) bool {
 	}
 	var got []hudi.Stored
 	if err == nil {
-		got, err = index.NewBloom(index.BloomOptions{Parallel: 1}).Locate(s.t.Context(), v, []hudi.Key{{Record: "k1"}, {Record: "k3"}})
+		got, err = index.NewBloom(index.BloomOptions{Parallel: 1}).Locate(s.t.Context(), v, []hudi.Key{{Record: "k1"}, {Record: "k3"}}, index.Global)
 	}
 	switch {
 	case faulty.Hit() > 0 && !errors.Is(err, storagetest.ErrFault):

@@ -76,7 +76,7 @@ func TestGolden(t *testing.T) {
 			for i := range 60 {
 				keys = append(keys, hudi.Key{Record: "doc-" + string([]byte{'0', '0', byte('0' + i/10), byte('0' + i%10)})})
 			}
-			got, err := index.NewBloom(index.BloomOptions{}).Locate(t.Context(), v, keys)
+			got, err := index.NewBloom(index.BloomOptions{}).Locate(t.Context(), v, keys, index.Global)
 			if err != nil {
 				t.Fatal(err)
 			}

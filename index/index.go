@@ -10,10 +10,29 @@ import (
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
+// Scope says where a key is looked for.
+type Scope uint8
+
+const (
+	// Global looks in every partition, whatever partition a key names: a record
+	// key is unique in the whole table.
+	Global Scope = iota
+	// Partition looks in the partition that a key names and in no other, as
+	// Hudi's own indexes do that are not global: a record key is unique within
+	// its partition.
+	Partition
+)
+
+// String is the word of the configuration.
+func (s Scope) String() string {
+	if s == Partition {
+		return "partition"
+	}
+	return "global"
+}
+
 // Index answers where keys live.
 type Index interface {
-	// Locate gives one answer a key, in the order of keys, as of the view. It is
-	// global: it looks for the record key in every partition, whatever partition
-	// the key names.
-	Locate(ctx context.Context, v *table.View, keys []hudi.Key) ([]hudi.Stored, error)
+	// Locate gives one answer a key, in the order of keys, as of the view.
+	Locate(ctx context.Context, v *table.View, keys []hudi.Key, scope Scope) ([]hudi.Stored, error)
 }

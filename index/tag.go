@@ -18,6 +18,9 @@ type TagOptions struct {
 	Rewrite bool
 	// Stay leaves a record whose partition changed where its key lives.
 	Stay bool
+	// Scope is the table's: where keys are looked for. A record that does not
+	// know its partition is looked for everywhere in any case.
+	Scope Scope
 }
 
 // Tagged is a batch with places.
@@ -48,16 +51,9 @@ func Tag(ctx context.Context, ix Index, v *table.View, s *hudi.Schema, rs []hudi
 	}
 	t := newTagger(s, parts, o)
 	rs = t.collapse(rs)
-	keys := make([]hudi.Key, len(rs))
-	for i := range rs {
-		keys[i] = rs[i].Key
-	}
-	stored, err := ix.Locate(ctx, v, keys)
+	stored, err := locate(ctx, ix, v, rs, o.Scope)
 	if err != nil {
-		return Tagged{}, fmt.Errorf("locate %d keys: %w", len(keys), err)
-	}
-	if len(stored) != len(keys) {
-		return Tagged{}, fmt.Errorf("locate %d keys: %d answers", len(keys), len(stored))
+		return Tagged{}, err
 	}
 	t.Records = make([]hudi.Located, 0, len(rs))
 	for i := range rs {
@@ -66,6 +62,40 @@ func Tag(ctx context.Context, ix Index, v *table.View, s *hudi.Schema, rs []hudi
 		}
 	}
 	return t.Tagged, nil
+}
+
+// locate asks the index where the records' keys live: in their partitions by a
+// scope of Partition, but for those records that do not know theirs.
+func locate(ctx context.Context, ix Index, v *table.View, rs []hudi.Record, scope Scope) ([]hudi.Stored, error) {
+	out := make([]hudi.Stored, len(rs))
+	ask := func(scope Scope, in func(*hudi.Record) bool) error {
+		var keys []hudi.Key
+		var places []int
+		for i := range rs {
+			if in(&rs[i]) {
+				keys, places = append(keys, rs[i].Key), append(places, i)
+			}
+		}
+		stored, err := ix.Locate(ctx, v, keys, scope)
+		if err != nil {
+			return fmt.Errorf("locate %d keys: %w", len(keys), err)
+		}
+		if len(stored) != len(keys) {
+			return fmt.Errorf("locate %d keys: %d answers", len(keys), len(stored))
+		}
+		for i, place := range places {
+			out[place] = stored[i]
+		}
+		return nil
+	}
+	anywhere := func(r *hudi.Record) bool { return scope == Global || r.AnyPartition }
+	if err := ask(Global, anywhere); err != nil {
+		return nil, err
+	}
+	if scope == Global {
+		return out, nil
+	}
+	return out, ask(Partition, func(r *hudi.Record) bool { return !anywhere(r) })
 }
 
 // tagger decides on one record after the other. It is pure.

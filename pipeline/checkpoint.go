@@ -19,8 +19,13 @@ var ErrPinned = errors.New("the table pins another setting")
 
 // Layout is what a table pins at creation beside its ordering rule.
 type Layout struct {
-	// Index is "bloom".
-	Index string `json:"index"`
+	// Index is "bloom" or "bucket", Buckets the number of the latter's file
+	// groups in each partition.
+	Index   string `json:"index"`
+	Buckets int    `json:"buckets,omitempty"`
+	// Scope is "partition" when a record key is unique only within its
+	// partition; empty when it is in the whole table.
+	Scope string `json:"scope,omitempty"`
 	// Key is the column of the record key.
 	Key string `json:"key"`
 	// PartitionField is the document's field, PartitionFormat and Timezone how

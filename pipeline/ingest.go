@@ -26,6 +26,10 @@ type Options struct {
 	Normalizer *normalize.Normalizer
 	// Index answers where keys live; default: a global bloom index.
 	Index index.Index
+	// Scope is where keys are looked for; default: in the whole table.
+	Scope index.Scope
+	// Stay leaves a row in its partition when its document moves to another.
+	Stay bool
 	// Name is the source's name in the checkpoint; default: its identity's.
 	Name string
 	// Since is where to begin when the table has no checkpoint; the zero
@@ -283,7 +287,8 @@ func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
 		return Progress{}, fmt.Errorf("normalize: %w", err)
 	}
 	p.budget.columns.Store(int64(shaped.Schema.Len()))
-	placed, err := index.Tag(ctx, p.o.Index, v, shaped.Schema, shaped.Records, index.TagOptions{Epoch: p.epoch(), Rewrite: p.o.Rewrite})
+	placed, err := index.Tag(ctx, p.o.Index, v, shaped.Schema, shaped.Records, index.TagOptions{
+		Epoch: p.epoch(), Rewrite: p.o.Rewrite, Scope: p.o.Scope, Stay: p.o.Stay})
 	if err != nil {
 		return Progress{}, fmt.Errorf("find keys: %w", err)
 	}

@@ -13,8 +13,11 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/index"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/table"
+	"github.com/couch2hudi/couch2hudi/writer"
 )
 
 // ingestFlags are the flags of run that are no part of the config.
@@ -144,7 +147,10 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 	o := pipeline.Options{Source: source, Table: t, Name: cfg.Source.Name, Once: f.once,
 		Interval: time.Duration(cfg.Commit.Interval), MaxRows: cfg.Commit.MaxRows, MaxBytes: int64(cfg.Commit.MaxBytes),
 		Memory: int64(cfg.Memory), Replay: f.replay, Rewrite: f.rewrite, AcceptRecreated: f.acceptRecreated,
-		Layout: layout(cfg)}
+		Layout: layout(cfg), Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writer.Options{FileBytes: int64(cfg.Table.FileSize)}}
+	if cfg.Index.Scope == config.ScopePartition {
+		o.Scope = index.Partition
+	}
 	n, err := newNormalizer(cfg, t.Name())
 	if err != nil {
 		return o, err
@@ -163,7 +169,10 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 }
 
 func layout(cfg config.Config) pipeline.Layout {
-	l := pipeline.Layout{Index: "bloom", Key: "_id"}
+	l := pipeline.Layout{Index: cfg.Table.Index, Key: hudi.ColumnID}
+	if cfg.Index.Scope == config.ScopePartition {
+		l.Scope = cfg.Index.Scope
+	}
 	if p := cfg.Table.Partition; p.Field != "" {
 		l.PartitionField, l.PartitionFormat, l.Timezone, l.PartitionName = p.Field, p.Format, p.Timezone, p.Name
 	}
