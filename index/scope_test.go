@@ -55,7 +55,7 @@ func TestTagInPartitions(t *testing.T) {
 	}
 	var lines []string
 	for _, r := range got.Records {
-		lines = append(lines, fmt.Sprintf("%s %s/%s delete=%t", r.Key.Record, r.Location.Partition, r.File, r.Delete))
+		lines = append(lines, fmt.Sprintf("%s %s/%s delete=%t", r.Key.Record, r.Key.Partition, r.File, r.Delete))
 	}
 	slices.Sort(lines)
 	want := "dies pt=a/a-0 delete=true\ndies pt=b/b-0 delete=false\nmoves pt=b/ delete=false\nstays pt=a/a-0 delete=false"

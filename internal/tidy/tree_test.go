@@ -108,7 +108,7 @@ func load(fsys fs.FS) (*tree, error) {
 			return err
 		case e.IsDir() && name != "." && (e.Name()[0] == '.' || e.Name() == "testdata" || e.Name() == "bin" || ignored(name+"/")):
 			return fs.SkipDir
-		case !e.Type().IsRegular() || ignored(name):
+		case !e.Type().IsRegular() || name == ".git" || ignored(name): // .git is a file in a linked worktree
 			return nil
 		}
 		text, err := fs.ReadFile(fsys, name)
