@@ -61,6 +61,25 @@ func (p Partitioning) Path(value string, null bool) string {
 	return value
 }
 
+// Holds says whether a value can have a folder of its own, one level deep, that
+// readers look into and unescape to the same value. The rows of other values
+// belong into the default partition.
+//
+// A NUL byte is in no folder's name. Without Escape, nothing that would be
+// escaped can be told apart later, and a slash opens a folder below. Without
+// Hive, a name that begins with an underscore or a dot is hidden from Hadoop's
+// readers, ".hoodie" is the table's own, and ".." leads out of the table.
+func (p Partitioning) Holds(value string) bool {
+	if value == "" || strings.IndexByte(value, 0) >= 0 || value == DefaultPartition {
+		return false
+	}
+	if !p.Hive && (value[0] == '_' || value[0] == '.') {
+		return false
+	}
+	const longest = 255 // bytes of a name, on most file systems
+	return (p.Escape || escapePath(value) == value) && len(p.Path(value, false)) <= longest
+}
+
 // Value is the value that a folder stands for, null for the default partition
 // and for a table without partitions.
 func (p Partitioning) Value(path string) (value string, null bool, err error) {

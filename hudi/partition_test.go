@@ -108,3 +108,45 @@ func FuzzPartition(f *testing.F) {
 		}
 	})
 }
+
+// TestPartitioningHolds: a value with a folder of its own comes back from it.
+func TestPartitioningHolds(t *testing.T) {
+	hive, bare := hudi.Partitioning{Field: "pt", Hive: true}, hudi.Partitioning{Field: "pt"}
+	hiveEscaped, bareEscaped := hudi.OurPartitioning("pt"), hudi.Partitioning{Field: "pt", Escape: true}
+	for _, c := range []struct {
+		value                                string
+		hive, bare, hiveEscaped, bareEscaped bool
+	}{
+		{"20260101", true, true, true, true},
+		{"é \U0001F600", true, true, true, true},
+		{"a/b", false, false, true, true},
+		{"50%", false, false, true, true},
+		{"a=b", false, false, true, true},
+		{"..", true, false, true, false},
+		{".hoodie", true, false, true, false},
+		{"_x", true, false, true, false},
+		{"", false, false, false, false},
+		{"a\x00b", false, false, false, false},
+		{hudi.DefaultPartition, false, false, false, false},
+		{strings.Repeat("x", 252), true, true, true, true},
+		{strings.Repeat("x", 253), false, true, false, true},
+		{strings.Repeat("/", 84), false, false, true, true},
+		{strings.Repeat("/", 86), false, false, false, false},
+	} {
+		for _, k := range []struct {
+			p    hudi.Partitioning
+			want bool
+		}{{hive, c.hive}, {bare, c.bare}, {hiveEscaped, c.hiveEscaped}, {bareEscaped, c.bareEscaped}} {
+			if got := k.p.Holds(c.value); got != k.want {
+				t.Errorf("%+v %.20q: %t, want %t", k.p, c.value, got, k.want)
+			}
+			if !k.want {
+				continue
+			}
+			path := k.p.Path(c.value, false)
+			if value, null, err := k.p.Value(path); err != nil || null || value != c.value || strings.Contains(path, "/") {
+				t.Errorf("%+v %.20q comes back as %q, %t, %v", k.p, c.value, value, null, err)
+			}
+		}
+	}
+}

@@ -63,6 +63,10 @@ type Options struct {
 	PartitionTimezone string
 	// PartitionName is the partition column's name; empty means "pt".
 	PartitionName string
+	// BareFolders names folders by the value alone instead of name=value,
+	// PlainFolders leaves values unescaped. A value that no such folder can
+	// hold goes to the default partition.
+	BareFolders, PlainFolders bool
 	// DropDoc leaves out the _doc column.
 	DropDoc bool
 	// Seq adds the _seq column.

@@ -17,9 +17,9 @@ type partition struct {
 
 // partitioner makes partitions of documents' values.
 type partitioner struct {
-	name   string
-	layout string // of package time; empty for the value's own text
-	zone   *time.Location
+	folders hudi.Partitioning
+	layout  string // of package time; empty for the value's own text
+	zone    *time.Location
 	// none is the default partition, or no partition at all.
 	none partition
 	// texts and moments are the partitions made so far, by the text of their
@@ -33,12 +33,10 @@ type partitioner struct {
 const (
 	// maxKnown bounds the memory of partitions that were made.
 	maxKnown = 4096
-	// maxFolder is the longest folder name in bytes: file systems take 255.
-	maxFolder = 255
 )
 
 func newPartitioner(o *Options) (*partitioner, error) {
-	p := &partitioner{name: o.PartitionName, texts: make(map[string]partition), moments: make(map[int64]partition)}
+	p := &partitioner{texts: make(map[string]partition), moments: make(map[int64]partition)}
 	if o.PartitionField == "" {
 		return p, nil
 	}
@@ -53,10 +51,11 @@ func newPartitioner(o *Options) (*partitioner, error) {
 	if strings.HasPrefix(o.PartitionField, "_") {
 		return nil, fmt.Errorf("%w: partition field %q: fields with an underscore in front are CouchDB's", ErrOptions, o.PartitionField)
 	}
-	if legalColumn(p.name) != p.name || p.name[0] == '_' {
-		return nil, fmt.Errorf("%w: partition name %q: letters, digits and underscores, beginning with a letter", ErrOptions, p.name)
+	if name := o.PartitionName; legalColumn(name) != name || name[0] == '_' {
+		return nil, fmt.Errorf("%w: partition name %q: letters, digits and underscores, beginning with a letter", ErrOptions, name)
 	}
-	p.none.path = hudi.PartitionPath(p.name, "", true)
+	p.folders = hudi.Partitioning{Field: o.PartitionName, Hive: !o.BareFolders, Escape: !o.PlainFolders}
+	p.none.path = p.folders.Path("", true)
 	return p, nil
 }
 
@@ -139,14 +138,13 @@ func remember[K comparable](known map[K]partition, key K, made partition) partit
 	return made
 }
 
-// folder is the partition of a text: the default one when no folder can have
-// that name, or when it spells the default's.
+// folder is the partition of a text: the default one when no folder can hold
+// it.
 func (p *partitioner) folder(value string) partition {
-	path := hudi.PartitionPath(p.name, value, false)
-	if len(path) > maxFolder || strings.IndexByte(value, 0) >= 0 || path == p.none.path {
+	if !p.folders.Holds(value) {
 		return p.none
 	}
-	return partition{hudi.String(value), path}
+	return partition{hudi.String(value), p.folders.Path(value, false)}
 }
 
 // text appends the text of a value that has a plain one.

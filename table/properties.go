@@ -188,6 +188,8 @@ func createProperties(c CreateOptions) (hudi.Properties, error) {
 		return hudi.Properties{}, fmt.Errorf("create table: %w: no name", ErrUnsupported)
 	}
 	partitioning := hudi.OurPartitioning(c.PartitionField)
+	partitioning.Hive = partitioning.Hive && !c.BareFolders
+	partitioning.Escape = partitioning.Escape && !c.PlainFolders
 	generator := "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
 	if c.PartitionField != "" {
 		generator = "org.apache.hudi.keygen.SimpleKeyGenerator"

@@ -44,6 +44,9 @@ type CreateOptions struct {
 	Name string
 	// PartitionField is the partition column, or empty for one partition.
 	PartitionField string
+	// BareFolders names partition folders by the value alone, not field=value;
+	// PlainFolders leaves values unescaped in them.
+	BareFolders, PlainFolders bool
 	// OrderColumn is the column that decides between two versions of a key;
 	// hudi.ColumnRevOrder when empty.
 	OrderColumn string

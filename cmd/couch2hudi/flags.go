@@ -40,6 +40,7 @@ func newNormalizer(cfg config.Config, table string) (*normalize.Normalizer, erro
 	n, err := normalize.New(normalize.Options{Table: table, Ordering: pipeline.OrderingLeafSum, Deletes: cfg.Table.Deletes,
 		PartitionField: cfg.Table.Partition.Field, PartitionFormat: cfg.Table.Partition.Format,
 		PartitionTimezone: cfg.Table.Partition.Timezone, PartitionName: cfg.Table.Partition.Name,
+		BareFolders: !cfg.Table.Partition.HiveStyle, PlainFolders: !cfg.Table.Partition.URLEncode,
 		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns})
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("table %q: %w", table, err)}

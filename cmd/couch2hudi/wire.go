@@ -199,6 +199,7 @@ func openOrCreate(ctx context.Context, b *storage.Bucket, path string, cfg confi
 	}
 	if cfg.Table.Partition.Field != "" {
 		c.PartitionField = cfg.Table.Partition.Name
+		c.BareFolders, c.PlainFolders = !cfg.Table.Partition.HiveStyle, !cfg.Table.Partition.URLEncode
 	}
 	t, err := table.Create(ctx, b, c, o)
 	if err != nil {
