@@ -9,11 +9,11 @@ import (
 	"github.com/couch2hudi/couch2hudi/index"
 )
 
-// BenchmarkLocate asks for 100,000 keys, of which a tenth is in the table, in
-// 50 base files of 2,000 keys, footers known and not known; and for as many
-// new keys alone.
+// BenchmarkLocate asks a table of 50 base files, 20,000 random keys each, for
+// 100,000 keys, of which a tenth is in the table, footers known and not known;
+// for as many new keys alone; and for 1,000 keys that are all there.
 func BenchmarkLocate(b *testing.B) {
-	const files, perFile, asked = 50, 2_000, 100_000
+	const files, perFile, asked = 50, 20_000, 100_000
 	s := newStore(b)
 	r := rand.New(rand.NewPCG(1, 2))
 	key := func() string { return fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()) }
@@ -55,6 +55,15 @@ func BenchmarkLocate(b *testing.B) {
 			locate(b, warm, mixed)
 		}
 		b.ReportMetric(asked*float64(b.N)/b.Elapsed().Seconds(), "keys/s")
+	})
+	thousand := make([]hudi.Key, 1_000)
+	for i := range thousand {
+		thousand[i].Record = known[r.IntN(len(known))]
+	}
+	b.Run("thousand", func(b *testing.B) {
+		for b.Loop() {
+			locate(b, warm, thousand)
+		}
 	})
 	b.Run("new keys", func(b *testing.B) {
 		for b.Loop() {

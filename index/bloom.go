@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/internal/bloom"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/table"
@@ -31,6 +32,9 @@ type BloomOptions struct {
 	// which writers with another kind of index add rows in logs. Groups without
 	// a base file are looked into in any case.
 	ScanLogs bool
+	// IgnoreRanges asks the filter of every file, whatever its least and
+	// greatest key: random ids are in the range of every file.
+	IgnoreRanges bool
 }
 
 // Bloom finds keys by the key ranges and the Bloom filters in the footers of
@@ -123,9 +127,9 @@ func (b *Bloom) locate(ctx context.Context, v *table.View, partitions []string, 
 
 // search looks for the keys in one file group.
 func (b *Bloom) search(ctx context.Context, q *query, s hudi.Slice) error {
-	likely, err := b.likely(ctx, q, s)
-	if err == nil && likely {
-		err = q.read(ctx, s, reader.Options{Memory: b.o.Memory, TempDir: b.o.TempDir})
+	keys, err := b.candidates(ctx, q, s)
+	if err == nil && keys.Len() > 0 {
+		err = q.read(ctx, s, reader.Options{Memory: b.o.Memory, TempDir: b.o.TempDir, Keys: keys})
 	}
 	if err != nil {
 		return fmt.Errorf("look into file group %q of partition %q: %w", s.File, s.Partition, err)
@@ -133,16 +137,16 @@ func (b *Bloom) search(ctx context.Context, q *query, s hudi.Slice) error {
 	return nil
 }
 
-// likely says whether the group may hold any of the keys.
-func (b *Bloom) likely(ctx context.Context, q *query, s hudi.Slice) (bool, error) {
+// candidates are the keys that the group may hold.
+func (b *Bloom) candidates(ctx context.Context, q *query, s hudi.Slice) (*basefile.KeySet, error) {
 	if s.Base.Name == "" || (b.o.ScanLogs && len(s.Logs) > 0) {
-		return true, nil
+		return q.all(), nil
 	}
 	f, err := b.cache.get(ctx, q.view, s)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return f.mayHold(q.sorted), nil
+	return basefile.NewKeySet(f.candidates(q.sorted, !b.o.IgnoreRanges)), nil
 }
 
 // query is one batch of keys and what was found of them.
@@ -155,6 +159,8 @@ type query struct {
 	// where each is in sorted.
 	sorted []bloom.Probe
 	place  map[string]int
+	// all is the set of all keys, made when the first group needs it.
+	all func() *basefile.KeySet
 
 	mu    sync.Mutex
 	found []hudi.Stored // by place
@@ -172,6 +178,7 @@ func newQuery(ctx context.Context, v *table.View, keys []hudi.Key) (*query, erro
 		q.sorted[i], q.place[k] = bloom.NewProbe(k), i
 	}
 	q.found = make([]hudi.Stored, len(q.sorted))
+	q.all = sync.OnceValue(func() *basefile.KeySet { return basefile.NewKeySet(distinct) })
 	return q, q.aim(ctx)
 }
 
@@ -202,10 +209,6 @@ func (q *query) aim(ctx context.Context) error {
 // read reads the key columns of a slice and notes the versions of the keys.
 func (q *query) read(ctx context.Context, s hudi.Slice, o reader.Options) error {
 	o.HardDeletes = true
-	o.Keep = func(key string) bool {
-		_, asked := q.place[key]
-		return asked
-	}
 	for r, err := range reader.Slice(ctx, q.view, s, q.target, o) {
 		if err != nil {
 			return err

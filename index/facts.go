@@ -31,27 +31,25 @@ func (f *facts) bytes() int64 {
 	return int64(n)
 }
 
-// mayHold says whether any of the keys, sorted by UTF-16 units, may be in the
+// candidates are those of the keys, sorted by UTF-16 units, that may be in the
 // file. A file that does not tell its range or has no filter may hold them all.
-func (f *facts) mayHold(sorted []bloom.Probe) bool {
+func (f *facts) candidates(sorted []bloom.Probe, byRange bool) []string {
 	if f.rows == 0 {
-		return false
+		return nil
 	}
 	in := sorted
-	if f.max != "" {
+	if byRange && f.max != "" {
 		from := sort.Search(len(sorted), func(i int) bool { return hudi.CompareUTF16(sorted[i].Key(), f.min) >= 0 })
 		to := sort.Search(len(sorted), func(i int) bool { return hudi.CompareUTF16(sorted[i].Key(), f.max) > 0 })
 		in = sorted[min(from, to):to]
 	}
-	if f.filter == nil {
-		return len(in) > 0
-	}
+	var out []string
 	for i := range in {
-		if f.filter.MayContain(&in[i]) {
-			return true
+		if f.filter == nil || f.filter.MayContain(&in[i]) {
+			out = append(out, in[i].Key())
 		}
 	}
-	return false
+	return out
 }
 
 // cache remembers facts by file: base files never change. The least recently

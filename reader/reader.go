@@ -14,6 +14,7 @@ import (
 	"io"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -33,9 +34,9 @@ type Options struct {
 	// IncludeDeletes makes Snapshot and ReadOptimized yield tombstone rows too.
 	// Incremental always does: they are how a deletion shows.
 	IncludeDeletes bool
-	// Keep, when set, names the record keys to merge and yield; the others cost
+	// Keys, when set, are the record keys to merge and yield; the others cost
 	// neither memory nor a step of the iteration.
-	Keep func(key string) bool
+	Keys *basefile.KeySet
 	// HardDeletes makes Slice yield a Delete record for each base row that a
 	// delete in the logs hides.
 	HardDeletes bool

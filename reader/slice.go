@@ -85,15 +85,16 @@ func (m *merger) base(ctx context.Context, logs *newest, yield func(*hudi.Record
 		return true, err
 	}
 	defer r.Close() //nolint:errcheck // nothing was written
-	for r, err := range f.Records(m.target, m.order) {
+	rows := f.Records(m.target, m.order)
+	if m.o.Keys != nil {
+		rows = f.Find(m.o.Keys, m.target, m.order)
+	}
+	for r, err := range rows {
 		if err == nil {
 			err = m.alive(ctx)
 		}
 		if err != nil {
 			return true, fmt.Errorf("read base file %q: %w", m.slice.Base.Name, err)
-		}
-		if m.o.Keep != nil && !m.o.Keep(r.Key.Record) {
-			continue
 		}
 		m.out = *r
 		m.out.Key.Partition = m.slice.Partition

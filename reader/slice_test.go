@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/reader"
 )
 
@@ -36,7 +37,7 @@ func TestMergeOfBaseAndLogs(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%v %v", list, err)
 	}
-	o := reader.Options{HardDeletes: true, Keep: func(k string) bool { return k != "a" && k != "n" }}
+	o := reader.Options{HardDeletes: true, Keys: basefile.NewKeySet([]string{"b", "c", "d", "e", "f", "x"})}
 	wantLines(t, seen(t, f.schema, reader.Slice(t.Context(), f.view(), list[0], f.schema, o)),
 		"pt=a/b 5 b5", "pt=a/c 3 c3", "†pt=a/d 2", "pt=a/e 4 e4", "-pt=a/f 3")
 	wantLines(t, f.snapshot(reader.Options{HardDeletes: true}), f.snapshot(reader.Options{})...)

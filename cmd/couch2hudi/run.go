@@ -151,6 +151,8 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 	if cfg.Index.Scope == config.ScopePartition {
 		o.Scope = index.Partition
 	}
+	const shares = 8 // of the memory: footers remembered, and each group that is looked into
+	o.Index = index.NewBloom(index.BloomOptions{CacheBytes: o.Memory / shares, Memory: o.Memory / shares, IgnoreRanges: !cfg.Index.PruneByRanges})
 	n, err := newNormalizer(cfg, t.Name())
 	if err != nil {
 		return o, err

@@ -19,6 +19,9 @@ type cursor struct {
 	buf    []parquet.Value
 	at, n  int
 	done   bool
+	// row is that of the next value, of a column with a single value in each row.
+	row    int64
+	single bool
 }
 
 // window is how many values are taken from a page at once.
@@ -26,7 +29,7 @@ const window = 256
 
 func (c *cursor) open(g parquet.RowGroup) {
 	c.pages = g.ColumnChunks()[c.column].Pages()
-	c.at, c.n, c.done = 0, 0, false
+	c.at, c.n, c.done, c.row = 0, 0, false, 0
 	if c.buf == nil {
 		c.buf = make([]parquet.Value, window)
 	}
@@ -67,7 +70,21 @@ func (c *cursor) next() (*parquet.Value, error) {
 		return nil, err
 	}
 	c.at++
+	c.row++
 	return v, nil
+}
+
+// seek goes to the first value of a row.
+func (c *cursor) seek(row int64) error {
+	if ahead := row - c.row; c.single && ahead >= 0 && ahead < int64(c.n-c.at) {
+		c.at, c.row = c.at+int(ahead), row
+		return nil
+	}
+	if err := c.pages.SeekToRow(row); err != nil {
+		return fmt.Errorf("column %s, row %d: %w", c.name, row, err)
+	}
+	c.at, c.n, c.done, c.values, c.row = 0, 0, false, nil, row
+	return nil
 }
 
 func (c *cursor) fill() error {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/internal/avro"
 )
 
@@ -165,7 +166,12 @@ func readGolden(t *testing.T, file string, data []byte, target *hudi.Schema, hav
 			t.Fatalf("%s: %+v", file, r)
 		}
 		have[[2]string{k, string(r.CommitTime)}] = rowJSON(t, target, r)
-		n++
+		for same, err := range f.FindSparse(basefile.NewKeySet([]string{k, k + "x"}), target, "_seq_order") {
+			if err != nil || !reflect.DeepEqual(rowJSON(t, target, same), rowJSON(t, target, r)) {
+				t.Fatalf("%s: key %q sought: %+v, %v, want %+v", file, k, same, err, r)
+			}
+			n++
+		}
 	}
 	if n != f.Footer().Rows {
 		t.Fatalf("%s: %d rows, the footer says %d", file, n, f.Footer().Rows)

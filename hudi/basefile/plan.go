@@ -97,6 +97,13 @@ func (p *plan) cursor(leaf *parquet.Column) *cursor {
 	return c
 }
 
+// single is the cursor of a column with one value in each row.
+func (p *plan) single(leaf *parquet.Column) *cursor {
+	c := p.cursor(leaf)
+	c.single = true
+	return c
+}
+
 // special adds a column that has a role, if the file has it.
 func (p *plan) special(root *parquet.Column, name string, r role) error {
 	node := root.Column(name)
@@ -120,7 +127,7 @@ func (p *plan) special(root *parquet.Column, name string, r role) error {
 	if err != nil {
 		return fmt.Errorf("column %s: %w", name, err)
 	}
-	p.flats = append(p.flats, flat{cursor: p.cursor(node), role: r, column: -1, how: how})
+	p.flats = append(p.flats, flat{cursor: p.single(node), role: r, column: -1, how: how})
 	return nil
 }
 
@@ -140,7 +147,7 @@ func (p *plan) column(at int, c *hudi.Column, node *parquet.Column, t *avro.Type
 				return nil
 			}
 		}
-		p.flats = append(p.flats, flat{cursor: p.cursor(node), column: at, how: how})
+		p.flats = append(p.flats, flat{cursor: p.single(node), column: at, how: how})
 		return nil
 	}
 	root, err := p.assembler(node, t, 0, false)
