@@ -30,7 +30,7 @@ RACE_FLAGS ?= -short
 export ORACLE_DIR DOCKER_DIR
 
 .PHONY: help build demo test test-oracle test-full check bench fuzz fixtures lint oracle docker clean \
-	fresh-results vet unit race fuzz-smoke kill oracle-tests
+	fresh-results vet unit race fuzz-smoke kill memory oracle-tests
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ demo: build ## everything on one machine: a stand-in for CouchDB, ingest, increm
 test: fresh-results vet lint unit race fuzz-smoke ## all that needs only Go, in stages
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
-test-oracle: fresh-results kill oracle docker oracle-tests ## real Spark, hudi-rs and containers against our tables
+test-oracle: fresh-results kill memory oracle docker oracle-tests ## real Spark, hudi-rs and containers against our tables
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
 test-full: ## both, with large sizes and longer fuzzing
@@ -108,6 +108,9 @@ fuzz-smoke: $(STAGE)
 
 kill: $(STAGE) # the binary killed 120 times, at least 3 times in each step
 	@$(RUN) -name kill -json -- go test -json -count=1 ./e2e/kill -kill.full
+
+memory: $(STAGE) # the binary's memory with a million documents and 50 of 8 MB
+	@$(RUN) -name memory -json -log -- go test -json -count=1 -timeout 5m ./e2e/memory -memory.full
 
 oracle-tests: $(STAGE)
 	@status=0; $(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout 25m ./e2e/... || status=1; \

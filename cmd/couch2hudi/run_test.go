@@ -133,6 +133,27 @@ func TestBadInput(t *testing.T) {
 
 // A failed start leaves no table behind, a table that is none of ours is not
 // touched.
+func TestRowTooLarge(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{}, 3)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.yaml")
+	text := fmt.Sprintf("source: {url: %q, max_row_bytes: 64KiB}\ntable: {url: %q}\n", url, filepath.Join(dir, "table"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Put("d009", fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("x", 70_000))); err != nil {
+		t.Fatal(err)
+	}
+	want(t, exitFailed, []string{`document "d009" takes more than 65536 bytes`, url, "raise source.max_row_bytes"}, "run", "--once", "-c", file)
+	if err := os.WriteFile(file, []byte(strings.Replace(text, "64KiB", "128KiB", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, exitDone, nil, "run", "--once", "-c", file)
+	if out := want(t, exitDone, nil, "query", "--table", filepath.Join(dir, "table"), "--count"); out != "4\n" {
+		t.Errorf("%s rows", out)
+	}
+}
+
 func TestRefusedTables(t *testing.T) {
 	_, _, url := shop(t, couchfake.Options{}, 5)
 	dir := filepath.Join(t.TempDir(), "table")

@@ -23,15 +23,17 @@ type event struct {
 type counter struct {
 	tally
 	out     io.Writer
+	log     bool                        // show what passing tests log
 	running map[string]*strings.Builder // output of tests that have not ended, by package and test
 	noise   map[string]*strings.Builder // output of packages outside any test
 	failed  map[string]int              // failed tests by package
 }
 
 // count reads events up to the end of the stream. Lines that are no events are
-// passed on: `go test` prints some of its own errors so.
-func count(in *bufio.Reader, out io.Writer) tally {
-	c := &counter{out: out, running: map[string]*strings.Builder{}, noise: map[string]*strings.Builder{}, failed: map[string]int{}}
+// passed on: `go test` prints some of its own errors so. With log, what passing
+// tests said is too.
+func count(in *bufio.Reader, out io.Writer, log bool) tally {
+	c := &counter{out: out, log: log, running: map[string]*strings.Builder{}, noise: map[string]*strings.Builder{}, failed: map[string]int{}}
 	for {
 		line, err := in.ReadString('\n')
 		if line != "" {
@@ -71,12 +73,26 @@ func (c *counter) test(e event) {
 		}
 	case "pass":
 		c.Passed++
+		c.said(key)
 		delete(c.running, key)
 	case "skip":
 		c.Skipped++
 		delete(c.running, key)
 	case "fail":
 		c.fail(e.Package, key)
+	}
+}
+
+// said shows what a passing test logged, without what `go test` says of it.
+func (c *counter) said(key string) {
+	b := c.running[key]
+	if b == nil || !c.log {
+		return
+	}
+	for line := range strings.Lines(b.String()) {
+		if own := strings.TrimSpace(line); !strings.HasPrefix(own, "=== ") && !strings.HasPrefix(own, "--- ") {
+			c.print(line)
+		}
 	}
 }
 

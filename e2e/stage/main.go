@@ -1,11 +1,11 @@
 // Command stage runs one stage of the checks, times it, and counts what passed.
 //
-//	stage -results FILE -name NAME [-json] -- COMMAND ARGS...
+//	stage -results FILE -name NAME [-json [-log]] -- COMMAND ARGS...
 //	stage -results FILE -sum
 //
 // With -json the command is a `go test -json`: each test and subtest counts, the
-// output of failing ones is shown, that of passing ones is not. Any other command
-// counts as one. Each run adds a line to FILE; -sum prints them as a table, and a
+// output of failing ones is shown, that of passing ones only with -log. Any other
+// command counts as one. Each run adds a line to FILE; -sum prints them as a table, and a
 // last line `N passed, N failed`.
 package main
 
@@ -41,6 +41,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	results := flags.String("results", "", "file that collects a line for each stage")
 	name := flags.String("name", "", "name of the stage")
 	asJSON := flags.Bool("json", false, "the command is a go test -json")
+	log := flags.Bool("log", false, "show what passing tests log, such as what they measured")
 	sum := flags.Bool("sum", false, "print the table of stages and their sum")
 	if err := flags.Parse(args); err != nil {
 		return false, err
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	}
 
 	began := time.Now()
-	tally, err := execute(ctx, flags.Args(), *asJSON, out)
+	tally, err := execute(ctx, flags.Args(), out, options{json: *asJSON, log: *log})
 	if err != nil {
 		return false, fmt.Errorf("run stage %s: %w", *name, err)
 	}
@@ -67,13 +68,16 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	return s.Failed == 0, record(*results, s)
 }
 
+// options say what kind of command it is.
+type options struct{ json, log bool }
+
 // execute runs the command to its end and counts.
-func execute(ctx context.Context, command []string, asJSON bool, out io.Writer) (tally, error) {
+func execute(ctx context.Context, command []string, out io.Writer, o options) (tally, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // running the given command is the purpose
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	cmd.Stderr = out
-	if !asJSON {
+	if !o.json {
 		cmd.Stdout = out
 		return verdict(tally{}, cmd.Run(), false)
 	}
@@ -84,7 +88,7 @@ func execute(ctx context.Context, command []string, asJSON bool, out io.Writer) 
 	if err := cmd.Start(); err != nil {
 		return verdict(tally{}, err, true)
 	}
-	counted := count(bufio.NewReaderSize(pipe, 1<<20), out)
+	counted := count(bufio.NewReaderSize(pipe, 1<<20), out, o.log)
 	return verdict(counted, cmd.Wait(), true)
 }
 

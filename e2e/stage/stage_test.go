@@ -13,6 +13,7 @@ func TestCountFollowsEvents(t *testing.T) {
 	tests := []struct {
 		name, events string
 		want         tally
+		log          bool
 		shows, hides string
 	}{
 		{
@@ -25,6 +26,15 @@ func TestCountFollowsEvents(t *testing.T) {
 {"Action":"pass",` + p + `,"Elapsed":1.5}
 `,
 			want: tally{Passed: 2}, shows: "ok    x/y  1.5s", hides: "chatter",
+		},
+		{
+			name: "what a passing test logs is shown when asked for",
+			events: `{"Action":"run",` + p + `,"Test":"TestA"}
+{"Action":"output",` + p + `,"Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output",` + p + `,"Test":"TestA","Output":"    a_test.go:7: 300 MB\n"}
+{"Action":"pass",` + p + `,"Test":"TestA"}
+`,
+			log: true, want: tally{Passed: 1}, shows: "a_test.go:7: 300 MB", hides: "RUN",
 		},
 		{
 			name: "a failing test is shown",
@@ -68,7 +78,7 @@ func TestCountFollowsEvents(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			got := count(bufio.NewReader(strings.NewReader(tt.events)), &out)
+			got := count(bufio.NewReader(strings.NewReader(tt.events)), &out, tt.log)
 			if got != tt.want {
 				t.Errorf("count = %+v, want %+v", got, tt.want)
 			}

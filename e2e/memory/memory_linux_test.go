@@ -1,0 +1,116 @@
+package memory
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var full = flag.Bool("memory.full", false, "a million documents and 50 of 8 MB")
+
+// mostResident is what the binary may have in memory with the default
+// configuration, in bytes.
+const mostResident = 400_000_000
+
+// program is the binary under test, which TestMain builds.
+var program string
+
+func TestMain(m *testing.M) {
+	if os.Getenv(standInEnv) != "" {
+		if err := standIn(); err != nil {
+			fmt.Fprintln(os.Stderr, "stand-in:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	flag.Parse()
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "couch2hudi-memory")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "couch2hudi")
+	build := exec.Command("go", "build", "-o", program, "../../cmd/couch2hudi")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "build couch2hudi:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// Many small documents with large ones among them go into the table, and then
+// new versions and deletions of some of them, which the index has to find: each
+// within the memory that the binary is allowed, and each leaves the table equal
+// to the database.
+func TestMemoryIsBounded(t *testing.T) {
+	small, large := 20_000, 2
+	if *full {
+		small, large = 1_000_000, 50
+	}
+	s := startServer(t)
+	dir := filepath.Join(t.TempDir(), "table")
+	for _, step := range []string{"load", "update"} {
+		changed := s.ask("%s %d %d", step, small, large)
+		took, resident := runOnce(t, s.url, dir)
+		rows := s.ask("compare %s", dir)
+		t.Logf("%s: %d changes in %.1f s (%.0f rows/s), at most %.0f MB resident; the table: %d rows, %.0f MB",
+			step, changed, took.Seconds(), float64(changed)/took.Seconds(), float64(resident)/1e6, rows, float64(size(t, dir))/1e6)
+		if resident >= mostResident {
+			t.Errorf("%s: %d bytes resident, and %d are allowed", step, resident, mostResident)
+		}
+	}
+}
+
+// runOnce runs the binary with the default configuration until it has caught
+// up, and says how long that took and how many bytes were resident at most.
+func runOnce(t *testing.T, url, dir string) (took time.Duration, resident int64) {
+	t.Helper()
+	cmd := exec.Command(program, "run", "--once", "--source", url, "--table", dir)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "COUCH2HUDI") || strings.HasPrefix(v, "GO")
+	})
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	took = time.Since(began)
+	if err != nil {
+		t.Fatalf("run --once: %v\n%s", err, out)
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		t.Fatal("the system does not say what the binary used")
+	}
+	return took, usage.Maxrss << 10 // in KiB
+}
+
+// size is how many bytes the files of the table have.
+func size(t *testing.T, dir string) (bytes int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			bytes += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
