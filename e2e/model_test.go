@@ -54,13 +54,13 @@ type tableModel struct {
 	columns map[string]modelColumn // by field
 	rows    map[string]row         // by key: the live view
 	base    []row                  // what base files hold: each row as it came to its partition
-	gone    map[string]string      // with hard deletes, where a key was that is no more
+	stood   map[string][]string    // by key: partitions of which a base file holds it
 	commits []string               // instants, ascending
 	at      []map[string]row
 }
 
 func newModel(o modelOptions) *tableModel {
-	return &tableModel{options: o, rows: map[string]row{}, gone: map[string]string{}, columns: map[string]modelColumn{}}
+	return &tableModel{options: o, rows: map[string]row{}, stood: map[string][]string{}, columns: map[string]modelColumn{}}
 }
 
 // apply is one commit: the documents that changed since the last one, each in
@@ -83,25 +83,17 @@ func (m *tableModel) apply(instant string, documents []document) error {
 }
 
 // put puts a document's row into the table. A key that is new in a partition
-// comes to a base file, one that is known, or was and left its base row behind,
-// to a log.
+// comes to a base file, one that is known there, or was and left its base row
+// behind, to a log.
 func (m *tableModel) put(d document, r row) {
-	old, known := m.rows[d.ID]
 	if m.options.hard && d.Deleted {
-		if known {
-			m.gone[d.ID] = old[colPartition].(string)
-			delete(m.rows, d.ID)
-		}
+		delete(m.rows, d.ID)
 		return
 	}
-	at, left := m.gone[d.ID]
-	switch {
-	case known && old[colPartition] == r[colPartition]:
-	case !known && left && at == r[colPartition]:
-	default:
+	if at := r[colPartition].(string); !slices.Contains(m.stood[d.ID], at) {
 		m.base = append(m.base, r)
+		m.stood[d.ID] = append(m.stood[d.ID], at)
 	}
-	delete(m.gone, d.ID)
 	m.rows[d.ID] = r
 }
 

@@ -23,7 +23,8 @@ type Record struct {
 	Key Key
 	// Order is the ordering value: what decides between two versions of a key.
 	Order int64
-	// Delete says that this is a hard delete: Row is nil.
+	// Delete says that this is a hard delete: Row is nil, or, of those that
+	// reader.Slice yields, what the delete hides.
 	Delete bool
 	// Natural says that a delete has no ordering value (Hudi's own int 0): it
 	// wins over all before it. We never write one, others do.
@@ -77,14 +78,29 @@ func IncomingWins(stored, incoming *Record) bool {
 type Stored struct {
 	Found bool
 	Location
-	// Order and Rev are the stored version's ordering value and revision.
+	// Order and Rev are the stored version's ordering value and revision; of a
+	// key that is not Found, Rev is the hidden version's.
 	Order int64
 	Rev   string
+	// Natural says that the delete that hides the key has no ordering value:
+	// Order is the hidden version's, below which no row would win in the place.
+	Natural bool
 	// Deleted says that the stored version is a tombstone.
 	Deleted bool
 	// Others are further file groups that hold the key, in older versions:
 	// another writer, or a fault, left them there.
 	Others []Location
+	// Hidden are further places where a hard delete hides the key, in base
+	// files that other engines' indexes find: the key must return there and
+	// nowhere else in the partition.
+	Hidden []Hidden
+}
+
+// Hidden is a place where a hard delete hides a key, and the ordering value that
+// a row needs there to be seen again.
+type Hidden struct {
+	Location
+	Order int64
 }
 
 // Located is a record with its place: a known file group for an update or a

@@ -219,14 +219,11 @@ func (q *query) read(ctx context.Context, s hudi.Slice, o reader.Options) error 
 }
 
 func (q *query) stored(r *hudi.Record, at hudi.Location) hudi.Stored {
-	f := hudi.Stored{Found: !r.Delete, Location: at, Order: r.Order}
-	if r.Delete {
-		return f
-	}
+	f := hudi.Stored{Found: !r.Delete, Natural: r.Natural && r.Delete, Location: at, Order: r.Order}
 	if q.rev >= 0 {
 		f.Rev = strings.Clone(r.Row[q.rev].Text())
 	}
-	if q.deleted >= 0 {
+	if q.deleted >= 0 && f.Found {
 		f.Deleted = r.Row[q.deleted].Boolean()
 	}
 	return f
@@ -242,14 +239,19 @@ func (q *query) note(i int, f hudi.Stored) {
 		had, f = f, had
 	}
 	had.Others = append(had.Others, f.Others...)
-	if f.Found {
+	had.Hidden = append(had.Hidden, f.Hidden...)
+	switch {
+	case f.Found:
 		had.Others = append(had.Others, f.Location)
+	case f.File != "":
+		had.Hidden = append(had.Hidden, hudi.Hidden{Location: f.Location, Order: f.Order})
 	}
 	q.found[i] = had
 }
 
 // newer says whether b takes the place of a as what is known of a key: a row
-// before a hard delete before nothing, then by order, then by place.
+// before a hard delete before nothing, then by order, then the row that another
+// writer deleted before the delete that a move left, then by place.
 func newer(a, b *hudi.Stored) bool {
 	if a.Found != b.Found {
 		return b.Found
@@ -259,6 +261,9 @@ func newer(a, b *hudi.Stored) bool {
 	}
 	if a.Order != b.Order {
 		return b.Order > a.Order
+	}
+	if a.Natural != b.Natural {
+		return b.Natural
 	}
 	return compare(b.Location, a.Location) < 0
 }
@@ -276,6 +281,9 @@ func (q *query) answers(keys []hudi.Key) []hudi.Stored {
 		// A file may hold a key twice; its place is named once all the same.
 		slices.SortFunc(f.Others, compare)
 		f.Others = slices.DeleteFunc(slices.Compact(f.Others), func(at hudi.Location) bool { return at == f.Location })
+		slices.SortFunc(f.Hidden, func(a, b hudi.Hidden) int { return compare(a.Location, b.Location) })
+		f.Hidden = slices.CompactFunc(f.Hidden, func(a, b hudi.Hidden) bool { return a.Location == b.Location })
+		f.Hidden = slices.DeleteFunc(f.Hidden, func(h hudi.Hidden) bool { return h.Location == f.Location })
 	}
 	out := make([]hudi.Stored, len(keys))
 	for i, k := range keys {

@@ -1,6 +1,7 @@
 package index_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -70,6 +71,8 @@ type part struct {
 	base    hudi.Time
 	version int
 	records []hudi.Record
+	// natural makes deletes of the order 0 what Hudi's own delete has, an int 0.
+	natural bool
 }
 
 func live(key string, order int64, rev string) hudi.Record {
@@ -126,7 +129,10 @@ func (s *store) write(x *table.Txn, p part) commitmeta.WriteStat {
 	}
 	up, err := x.Create(s.t.Context(), p.at.Partition, name, marker)
 	if err == nil {
-		err = s.encode(up, x.Instant(), name, p)
+		var content bytes.Buffer
+		if err = s.encode(&content, x.Instant(), name, p); err == nil {
+			_, err = up.Write(natural(content.Bytes(), p))
+		}
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -137,6 +143,13 @@ func (s *store) write(x *table.Txn, p part) commitmeta.WriteStat {
 	}
 	stat.Path, stat.Bytes = path.Join(p.at.Partition, name), o.Size
 	return stat
+}
+
+func natural(b []byte, p part) []byte {
+	if !p.natural {
+		return b
+	}
+	return bytes.ReplaceAll(b, []byte(p.at.Partition+"\x06\x00"), []byte(p.at.Partition+"\x04\x00"))
 }
 
 func (s *store) encode(to io.Writer, instant hudi.Time, name string, p part) error {
@@ -210,6 +223,9 @@ func answer(f hudi.Stored) string {
 	for _, o := range f.Others {
 		words = append(words, fmt.Sprintf("also %s/%s", o.Partition, o.File))
 	}
+	for _, h := range f.Hidden {
+		words = append(words, fmt.Sprintf("hidden too %s/%s %d", h.Partition, h.File, h.Order))
+	}
 	return strings.Join(words, " ")
 }
 
@@ -226,7 +242,7 @@ func TestLocate(t *testing.T) {
 		part{at: b, base: t1, version: 1, records: []hudi.Record{live("k4", 8, "8-late")}})
 	s.commit(part{at: c, base: "own", version: 1, records: []hudi.Record{live("only in a log", 1, "1-l")}},
 		part{at: a, base: t1, version: 2, records: []hudi.Record{live("beside the base", 1, "1-z")}})
-	want := map[string]string{"k1": "pt=a/a-0 2 2-a", "k2": "pt=a/a-0 3 3-b tombstone", "k3": "hidden pt=a/a-0 2", "k4": "pt=b/b-0 9 9-d",
+	want := map[string]string{"k1": "pt=a/a-0 2 2-a", "k2": "pt=a/a-0 3 3-b tombstone", "k3": "hidden pt=a/a-0 2 1-c", "k4": "pt=b/b-0 9 9-d",
 		"m1": "pt=b/b-0 1 1-d", "\uFFFD": "pt=a/a-0 1 1-u", "\U0001F600": "pt=a/a-0 1 1-s", "only in a log": "pt=a/c-0 1 1-l",
 		"": "", "k": "", "k11": "", "zzz": "", "m2": ""}
 	ix := index.NewBloom(index.BloomOptions{Parallel: 2})
@@ -273,10 +289,30 @@ func TestKeyInSeveralPlaces(t *testing.T) {
 	for range 20 {
 		ix := index.NewBloom(index.BloomOptions{Parallel: 3})
 		got := s.ask(ix, "k", "tie", "gone")
-		for key, want := range map[string]string{"k": "pt=b/b-0 3 3-a also pt=a/a-0 also pt=c/c-0", "tie": "pt=a/a-0 1 1-t also pt=b/b-0", "gone": "pt=c/c-0 1 1-a"} {
+		for key, want := range map[string]string{"k": "pt=b/b-0 3 3-a also pt=a/a-0 also pt=c/c-0", "tie": "pt=a/a-0 1 1-t also pt=b/b-0", "gone": "pt=c/c-0 1 1-a hidden too pt=b/b-0 9"} {
 			if got[key] != want {
 				t.Fatalf("%s: got %q, want %q", key, got[key], want)
 			}
+		}
+	}
+}
+
+// TestDeletesOfOtherWriters: a delete without an ordering value is known by what it
+// hides, so that a row that comes later gets an order, and a place, in which it wins.
+func TestDeletesOfOtherWriters(t *testing.T) {
+	s := newStore(t)
+	a, b := at("pt=a", "a-0"), at("pt=b", "b-0")
+	purged := hudi.Order(1, 2)
+	t1 := s.commit(part{at: a, records: []hudi.Record{live("base", 3, "3-a"), live("era", purged, "2-a"), live("moved", 1, "1-a"), live("twice", 1, "1-a")}})
+	t2 := s.commit(part{at: a, base: t1, version: 1, records: []hudi.Record{removed("moved", 2), removed("twice", 2), live("base", 4, "4-a")}},
+		part{at: b, records: []hudi.Record{live("moved", 2, "2-a"), live("twice", 2, "2-a")}})
+	s.commit(part{at: a, base: t1, version: 2, natural: true, records: []hudi.Record{removed("base", 0), removed("era", 0)}},
+		part{at: b, base: t2, version: 1, natural: true, records: []hudi.Record{removed("moved", 0)}})
+	got := s.ask(index.NewBloom(index.BloomOptions{}), "base", "era", "moved", "twice")
+	for key, want := range map[string]string{"base": "hidden pt=a/a-0 4 4-a", "era": fmt.Sprintf("hidden pt=a/a-0 %d 2-a", purged),
+		"moved": "hidden pt=b/b-0 2 2-a hidden too pt=a/a-0 2", "twice": "pt=b/b-0 2 2-a hidden too pt=a/a-0 2"} {
+		if got[key] != want {
+			t.Errorf("%s: got %q, want %q", key, got[key], want)
 		}
 	}
 }

@@ -167,19 +167,30 @@ func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
 		t.Unknown++
 		return nil
 	case known && (r.AnyPartition || r.Key.Partition == stored.Partition):
-		// The key still stands in the base file: the row comes back where it
-		// was, so that no second base file of the partition holds the key.
+		// The key still stands in the base file: the row comes back there.
 		t.Inserts++
 		return t.stay(r, stored.Location)
 	}
 	t.Inserts++
 	r.AnyPartition = false
-	t.add(r, hudi.Location{Partition: r.Key.Partition})
-	return nil
+	return t.stay(r, home(&stored, r.Key.Partition, r.Order))
+}
+
+// home is where a row of a key goes that does not live in the partition: to the
+// file group whose base file still holds the key, so that no second one of the
+// partition does; to a new place when there is none in which it would win.
+func home(stored *hudi.Stored, partition string, order int64) hudi.Location {
+	for _, h := range stored.Hidden {
+		if h.Partition == partition && h.Order <= order {
+			return h.Location
+		}
+	}
+	return hudi.Location{Partition: partition}
 }
 
 // old says whether a record is not newer than the stored version. Of two
-// versions with one order and different revisions the later arrival wins.
+// versions with one order and different revisions the later arrival wins. The
+// version that another writer deleted stays away.
 func (t *tagger) old(r *hudi.Record, stored *hudi.Stored) bool {
 	if r.Order != stored.Order {
 		return r.Order < stored.Order
@@ -187,7 +198,7 @@ func (t *tagger) old(r *hudi.Record, stored *hudi.Stored) bool {
 	if r.Delete || t.rev < 0 || t.rev >= len(r.Row) || t.o.Rewrite {
 		return false
 	}
-	return stored.Found && r.Row[t.rev].Text() == stored.Rev
+	return r.Row[t.rev].Text() == stored.Rev
 }
 
 // update places a record of a key that the table holds.
@@ -210,6 +221,9 @@ func (t *tagger) update(r hudi.Record, stored hudi.Stored) error {
 		return nil
 	}
 	t.Updates++
+	if to.File == "" {
+		to = home(&stored, to.Partition, r.Order)
+	}
 	if to.Partition != stored.Partition {
 		t.Moved++
 		t.remove(&r, stored.Location)

@@ -56,6 +56,19 @@ func hidden(order int64, partition, file string) hudi.Stored {
 	return s
 }
 
+// erased is what another writer's delete of a row left.
+func erased(order int64, rev, partition, file string) hudi.Stored {
+	s := hidden(order, partition, file)
+	s.Rev, s.Natural = rev, true
+	return s
+}
+
+// besides adds a place where a delete of the order given hides the key.
+func besides(s hudi.Stored, partition, file string, order int64) hudi.Stored {
+	s.Hidden = append(s.Hidden, hudi.Hidden{Location: at(partition, file), Order: order})
+	return s
+}
+
 // text shows what was decided: place, order, and for rows the order and
 // partition cells.
 func text(rs []hudi.Located) string {
@@ -130,6 +143,18 @@ func TestPlace(t *testing.T) {
 		{name: "born again where its bytes lie", r: row("k", 4, "4-a", here), stored: hidden(3, here, "f"), want: "+pt=a/f k 4 a", counts: Tagged{Inserts: 1}},
 		{name: "born again elsewhere", r: row("k", 4, "4-a", there), stored: hidden(3, here, "f"), want: "+pt=b/ k 4 b", counts: Tagged{Inserts: 1}},
 		{name: "born again in the era of the delete", r: row("k", 1, "1-a", there), stored: hidden(era(1, 0), here, "f"), want: fmt.Sprintf("+pt=b/ k %d b", era(1, 1)), counts: Tagged{Inserts: 1}},
+
+		{name: "back where its bytes lie, though it was deleted elsewhere", r: row("k", 5, "5-a", there), stored: besides(hidden(4, here, "f"), there, "g", 3), want: "+pt=b/g k 5 b", counts: Tagged{Inserts: 1}},
+		{name: "back to neither place", r: row("k", 5, "5-a", nowhere), stored: besides(hidden(4, here, "f"), there, "g", 3), want: "+" + nowhere + "/ k 5 null", counts: Tagged{Inserts: 1}},
+		{name: "moved back where its bytes lie", r: row("k", 5, "5-a", there), stored: besides(lives(4, "4-a", here, "f"), there, "g", 4), want: "-pt=a/f k 5; +pt=b/g k 5 b", counts: Tagged{Updates: 1, Moved: 1}},
+		{name: "moved where a later delete would hide it", r: row("k", 5, "5-a", there), stored: besides(lives(4, "4-a", here, "f"), there, "g", 6), want: "-pt=a/f k 5; +pt=b/ k 5 b", counts: Tagged{Updates: 1, Moved: 1}},
+		{name: "another writer deleted it: read again", r: row("k", 3, "3-a", here), stored: erased(3, "3-a", here, "f"), counts: Tagged{Replayed: 1}},
+		{name: "another writer deleted it: rewritten", r: row("k", 3, "3-a", here), stored: erased(3, "3-a", here, "f"), o: TagOptions{Rewrite: true}, want: "+pt=a/f k 3 a", counts: Tagged{Inserts: 1}},
+		{name: "another writer deleted it: equal order, other revision", r: row("k", 3, "3-b", here), stored: erased(3, "3-a", here, "f"), want: "+pt=a/f k 3 a", counts: Tagged{Inserts: 1}},
+		{name: "another writer deleted it: changed", r: row("k", 4, "4-a", here), stored: erased(3, "3-a", here, "f"), want: "+pt=a/f k 4 a", counts: Tagged{Inserts: 1}},
+		{name: "another writer deleted a row of a later era", r: row("k", 4, "4-a", here), stored: erased(era(1, 3), "3-a", here, "f"), want: fmt.Sprintf("+pt=a/f k %d a", era(1, 4)), counts: Tagged{Inserts: 1}},
+		{name: "another writer deleted it: a tombstone", r: anywhere(row("k", 4, "4-a", nowhere)), stored: erased(3, "3-a", here, "f"), want: "+pt=a/f k 4 a", counts: Tagged{Inserts: 1}},
+		{name: "another writer deleted it: a hard delete", r: gone("k", 4), stored: erased(3, "3-a", here, "f"), counts: Tagged{Unknown: 1}},
 
 		{name: "key in two places, updated", r: row("k", 5, "5-a", here), stored: lives(4, "4-a", here, "f", at(there, "g")), want: "-pt=b/g k 5; +pt=a/f k 5 a", counts: Tagged{Updates: 1, Repaired: 1}},
 		{name: "key in two places, deleted", r: gone("k", 5), stored: lives(4, "4-a", here, "f", at(there, "g"), at(there, "h")), want: "-pt=b/g k 5; -pt=b/h k 5; -pt=a/f k 5", counts: Tagged{Deletes: 1, Repaired: 2}},

@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"math"
 	"strings"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
@@ -22,6 +23,9 @@ type entry struct {
 	row   place
 	// deleted, natural are the record's; used says that a base row met it.
 	deleted, natural, used bool
+	// held says that there is a row: the record's own, or the one that a delete
+	// took the place of.
+	held bool
 }
 
 func newNewest(o Options) *newest {
@@ -34,8 +38,10 @@ func (n *newest) add(r *hudi.Record) error {
 	if known && !hudi.IncomingWins(n.entries[i].decisive(), r) {
 		return nil
 	}
-	e := entry{order: r.Order, deleted: r.Delete, natural: r.Natural}
-	if !r.Delete {
+	e := entry{order: r.Order, deleted: r.Delete, natural: r.Natural, held: !r.Delete}
+	if r.Delete {
+		e.hide(n, i, known)
+	} else {
 		n.scratch = appendRow(n.scratch[:0], r)
 		at, err := n.rows.add(n.scratch)
 		if err != nil {
@@ -54,6 +60,22 @@ func (n *newest) add(r *hudi.Record) error {
 	return nil
 }
 
+// hide notes what a delete takes the place of. The order of a natural one, which
+// decides nothing, becomes that of what it hides.
+func (e *entry) hide(n *newest, i int32, known bool) {
+	if e.natural {
+		e.order = math.MinInt64 // nothing in the logs
+	}
+	if !known {
+		return
+	}
+	before := &n.entries[i]
+	e.row, e.held = before.row, before.held
+	if e.natural {
+		e.order = before.order
+	}
+}
+
 // decisive is the part of the entry that decides who wins.
 func (e *entry) decisive() *hudi.Record {
 	return &hudi.Record{Order: e.order, Delete: e.deleted, Natural: e.natural}
@@ -67,13 +89,14 @@ func (n *newest) find(key string) *entry {
 	return nil
 }
 
-// fill makes r the entry's record, in the partition given. Its strings are
-// valid until the next fill.
+// fill makes r the entry's record, in the partition given: of a delete with the
+// row that it hides, if the logs have one. Its strings are valid until the next
+// fill.
 func (n *newest) fill(e *entry, partition string, r *hudi.Record) error {
 	row := r.Row
 	*r = hudi.Record{Key: hudi.Key{Record: e.key, Partition: partition},
 		Order: e.order, Delete: e.deleted, Natural: e.natural}
-	if e.deleted {
+	if !e.held {
 		return nil
 	}
 	b, err := n.rows.get(e.row)

@@ -38,7 +38,8 @@ type Options struct {
 	// neither memory nor a step of the iteration.
 	Keys *basefile.KeySet
 	// HardDeletes makes Slice yield a Delete record for each base row that a
-	// delete in the logs hides.
+	// delete in the logs hides. Its row is the version that was there before. A
+	// natural one has that version's order: what a later row must have to win.
 	HardDeletes bool
 }
 

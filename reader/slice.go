@@ -118,7 +118,26 @@ func (m *merger) decide(logs *newest) error {
 	if !hudi.IncomingWins(&m.out, e.decisive()) {
 		return nil
 	}
-	return m.take(logs, e)
+	if !e.deleted {
+		return m.take(logs, e)
+	}
+	return m.hide(logs, e)
+}
+
+// hide makes m.out the delete of an entry, with the newest row that it hides.
+func (m *merger) hide(logs *newest, e *entry) error {
+	order := m.out.Order
+	inLogs := e.held && (!e.natural || e.order >= order)
+	if m.o.HardDeletes && inLogs {
+		if err := m.take(logs, e); err != nil {
+			return err
+		}
+	}
+	m.out.Delete, m.out.Natural, m.out.Order = true, e.natural, e.order
+	if e.natural {
+		m.out.Order = max(e.order, order)
+	}
+	return nil
 }
 
 // take makes m.out the record of an entry. The row is memory of our own: that
@@ -155,8 +174,8 @@ func (m *merger) rest(ctx context.Context, logs *newest, yield func(*hudi.Record
 // emit yields m.out, cut to the columns asked for, unless it is a delete that
 // nobody wants. It says whether to go on.
 func (m *merger) emit(yield func(*hudi.Record, error) bool) bool {
-	if m.out.Delete {
-		return !m.o.HardDeletes || yield(&m.out, nil)
+	if m.out.Delete && !m.o.HardDeletes {
+		return true
 	}
 	m.out.Row = m.out.Row[:m.width:m.width]
 	return yield(&m.out, nil)

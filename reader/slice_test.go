@@ -39,11 +39,33 @@ func TestMergeOfBaseAndLogs(t *testing.T) {
 	}
 	o := reader.Options{HardDeletes: true, Keys: basefile.NewKeySet([]string{"b", "c", "d", "e", "f", "x"})}
 	wantLines(t, seen(t, f.schema, reader.Slice(t.Context(), f.view(), list[0], f.schema, o)),
-		"pt=a/b 5 b5", "pt=a/c 3 c3", "†pt=a/d 2", "pt=a/e 4 e4", "-pt=a/f 3")
+		"pt=a/b 5 b5", "pt=a/c 3 c3", "†pt=a/d 2", "pt=a/e 4 e4", "-pt=a/f 3 f2")
 	wantLines(t, f.snapshot(reader.Options{HardDeletes: true}), f.snapshot(reader.Options{})...)
 	wantLines(t, f.changes("", "", reader.Options{HardDeletes: true}), f.changes("", "", reader.Options{})...)
 	wantLines(t, seen(t, f.schema, reader.ReadOptimized(t.Context(), f.view(), reader.Options{})),
 		"pt=a/a 1 a1", "pt=a/b 5 b5", "pt=a/c 1 c1", "pt=a/d 1 d1", "pt=a/e 4 e4", "pt=a/f 1 f1")
+}
+
+// TestNaturalDeletes: a delete without an ordering value wins over all before it, and
+// whoever asks is told what it hides: the place must not get a row that is older,
+// since the next merge with the base file would bring that one's row back.
+func TestNaturalDeletes(t *testing.T) {
+	f := newFixture(t)
+	t1 := f.commit(baseOf("pt=a", "g-0", put("a", 5, "a5"), put("b", 5, "b5"), put("c", 5, "c5"), put("d", 5, "d5"), put("e", 9, "e9"), put("f", 5, "f5")))
+	f.commit(logOf("pt=a", "g-0", t1, 1, put("b", 7, "b7"), put("c", 6, "c6"), remove("d", 8), put("e", 6, "late")))
+	others := logOf("pt=a", "g-0", t1, 2, remove("a", 0), remove("b", 0), remove("c", 0), remove("d", 0), remove("e", 0), remove("x", 0))
+	others.spoil = natural
+	f.commit(others)
+	again := logOf("pt=a", "g-0", t1, 3, put("c", 8, "c8"), remove("b", 0))
+	again.spoil = natural
+	f.commit(again)
+	wantLines(t, f.snapshot(reader.Options{}), "pt=a/c 8 c8", "pt=a/f 5 f5")
+	list, err := f.view().Slices(t.Context(), "pt=a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, seen(t, f.schema, reader.Slice(t.Context(), f.view(), list[0], f.schema, reader.Options{HardDeletes: true})),
+		"-pt=a/a 5 a5", "-pt=a/b 7 b7", "pt=a/c 8 c8", "-pt=a/d 8 d5", "-pt=a/e 9 e9", "pt=a/f 5 f5")
 }
 
 func TestGroupsOfLogsAlone(t *testing.T) {
