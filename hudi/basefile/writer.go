@@ -52,10 +52,12 @@ type Writer struct {
 	avro   string
 	out    *tail
 	// file is made with the first batch: what is in it decides encodings.
-	file    *parquet.GenericWriter[any]
-	leaves  []*parquet.ColumnWriter
-	batch   columns
-	arena   []byte
+	file   *parquet.GenericWriter[any]
+	leaves []*parquet.ColumnWriter
+	batch  columns
+	arena  []byte
+	// lent is how many bytes of the batch are the record's own.
+	lent    int
 	rows    int
 	layout  []leafColumn
 	group   int64
@@ -157,9 +159,9 @@ func (w *Writer) Append(r *hudi.Record) error {
 		}
 	}
 	w.rows++
-	w.group += int64(len(w.arena)-start) + int64(len(w.batch))*4
+	w.group += int64(len(w.arena)-start+w.lent) + int64(len(w.batch))*4
 	w.count(r.Key.Record)
-	if w.rows >= batchRows || len(w.arena) >= batchBytes {
+	if w.rows >= batchRows || len(w.arena)+w.lent >= batchBytes {
 		w.err = w.flush()
 	}
 	return w.err
@@ -212,6 +214,16 @@ func (w *Writer) count(key string) {
 	w.footer.Rows++
 }
 
+// data is the bytes of a string or of bytes. Those that fill a batch alone are
+// not copied: the batch is handed on before the record can be reused.
+func (w *Writer) data(v *hudi.Value) []byte {
+	if b := v.Raw(); len(b) >= batchBytes {
+		w.lent += len(b)
+		return b
+	}
+	return w.text(v.Text())
+}
+
 // text copies s into the batch's memory.
 func (w *Writer) text(s string) []byte {
 	start := len(w.arena)
@@ -252,7 +264,7 @@ func (w *Writer) cell(l *leafColumn, v *hudi.Value) error {
 	var p parquet.Value
 	switch l.kind {
 	case hudi.KindString:
-		p = parquet.ByteArrayValue(w.text(v.Text()))
+		p = parquet.ByteArrayValue(w.data(v))
 	case hudi.KindLong:
 		p = parquet.Int64Value(v.Long())
 	case hudi.KindInt:
@@ -269,7 +281,7 @@ func (w *Writer) cell(l *leafColumn, v *hudi.Value) error {
 		p = parquet.FloatValue(v.Float())
 	case hudi.KindBytes:
 		if l.size == 0 {
-			p = parquet.ByteArrayValue(w.text(v.Text()))
+			p = parquet.ByteArrayValue(w.data(v))
 			break
 		}
 		b, err := fitDecimal(w.text(v.Text()), l.size)
@@ -293,6 +305,7 @@ func (w *Writer) cell(l *leafColumn, v *hudi.Value) error {
 // undo takes the unfinished last row out of the batch: what is behind w.rows
 // values that begin a row.
 func (w *Writer) undo() {
+	w.lent = 0
 	for i, values := range w.batch {
 		rows, n := 0, 0
 		for ; n < len(values); n++ {
@@ -330,9 +343,12 @@ func (w *Writer) flush() error {
 				return fmt.Errorf("write base file: %w", err)
 			}
 		}
+		if w.lent > 0 {
+			clear(w.batch[i]) // holds the record no longer
+		}
 		w.batch[i] = w.batch[i][:0]
 	}
-	w.rows, w.arena = 0, w.arena[:0]
+	w.rows, w.arena, w.lent = 0, w.arena[:0], 0
 	if w.group < w.o.RowGroupBytes {
 		return nil
 	}
@@ -388,16 +404,20 @@ const (
 func (w *Writer) encoding(leaf int) encoding.Encoding {
 	const most = 4 // a dictionary pays when a value comes this often on average
 	seen := map[string]struct{}{}
-	n := 0
+	n, large := 0, 0
 	for i := range w.batch[leaf] {
 		v := &w.batch[leaf][i]
 		if v.IsNull() || v.Kind() != parquet.ByteArray {
 			continue
 		}
 		n++
-		seen[string(v.ByteArray())] = struct{}{}
+		if b := v.ByteArray(); len(b) >= batchBytes {
+			large++ // not looked at: it would be copied
+		} else {
+			seen[string(b)] = struct{}{}
+		}
 	}
-	if leaf < metaCount && leaf != 1 && leaf != 2 || n > most && len(seen)*most <= n {
+	if leaf < metaCount && leaf != 1 && leaf != 2 || n > most && (len(seen)+large)*most <= n {
 		return &parquet.RLEDictionary
 	}
 	return &parquet.Plain
