@@ -55,12 +55,13 @@ type tableModel struct {
 	rows    map[string]row         // by key: the live view
 	base    []row                  // what base files hold: each row as it came to its partition
 	stood   map[string][]string    // by key: partitions of which a base file holds it
+	lost    map[string]row         // by key: the versions that another writer deleted
 	commits []string               // instants, ascending
 	at      []map[string]row
 }
 
 func newModel(o modelOptions) *tableModel {
-	return &tableModel{options: o, rows: map[string]row{}, stood: map[string][]string{}, columns: map[string]modelColumn{}}
+	return &tableModel{options: o, rows: map[string]row{}, stood: map[string][]string{}, lost: map[string]row{}, columns: map[string]modelColumn{}}
 }
 
 // apply is one commit: the documents that changed since the last one, each in
@@ -95,10 +96,24 @@ func (m *tableModel) put(d document, r row) {
 		m.stood[d.ID] = append(m.stood[d.ID], at)
 	}
 	m.rows[d.ID] = r
+	delete(m.lost, d.ID)
 }
 
-// has says whether the table shows the document in this very state.
+// erase takes a row away as another writer's delete of the order given does: only
+// what is newer comes to the table again.
+func (m *tableModel) erase(id string, order int64) {
+	r := maps.Clone(m.rows[id])
+	r["_rev_order"] = order
+	m.lost[id] = r
+	delete(m.rows, id)
+}
+
+// has says whether the table shows the document in this very state, or would not
+// take it.
 func (m *tableModel) has(d document) bool {
+	if r, ok := m.lost[d.ID]; ok && generations(d.Leaves) <= r["_rev_order"].(int64) {
+		return true
+	}
 	old, known := m.rows[d.ID]
 	if m.options.hard && d.Deleted {
 		return !known
@@ -435,7 +450,11 @@ func (m *tableModel) stay(r row) {
 		r[colPartition] = ""
 		return
 	}
-	if old, known := m.rows[r[colKey].(string)]; known {
+	old, known := m.rows[r[colKey].(string)]
+	if !known {
+		old, known = m.lost[r[colKey].(string)]
+	}
+	if known {
 		r["pt"], r[colPartition] = old["pt"], old[colPartition]
 		return
 	}

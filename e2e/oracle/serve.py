@@ -40,6 +40,7 @@ import os
 import sys
 
 VOLATILE = ("_hoodie_commit_seqno", "_hoodie_file_name")
+DELETED = "_hoodie_is_deleted"  # a row that says it is deleted; not every table has the column
 READS = ("snapshot", "read-optimized", "time-travel", "incremental")
 
 
@@ -129,8 +130,11 @@ class Spark:
         o, table = self.oracle, q["table"]
         frame = o.snapshot(table)
         frame.count()  # 1.2.0 cannot write to a metadata table that its JVM neither made nor read
-        schema = frame.drop(*[c for c in frame.columns if c.startswith("_hoodie_") and c != "_hoodie_is_deleted"]).schema
-        wrong = sorted({k for r in q["rows"] for k in r} - set(schema.fieldNames()))
+        schema = frame.drop(*[c for c in frame.columns if c.startswith("_hoodie_") and c != DELETED]).schema
+        named = {k for r in q["rows"] for k in r}
+        if DELETED in named and DELETED not in schema.fieldNames():
+            schema = schema.add(DELETED, "boolean")
+        wrong = sorted(named - set(schema.fieldNames()))
         if wrong:
             raise Refused(f"the table has no column {', '.join(wrong)}")
         doubles = {f.name for f in schema.fields if f.dataType.simpleString() == "double"}
