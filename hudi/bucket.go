@@ -1,6 +1,7 @@
 package hudi
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -87,6 +88,28 @@ func javaHash(s string) int32 {
 		h = 31*h + r
 	}
 	return h
+}
+
+// ErrBuckets marks file groups that are not those of a bucket index.
+var ErrBuckets = errors.New("not the file groups of a bucket index")
+
+// BucketSlices are the slices of one partition by bucket. It is an ErrBuckets
+// when a file group is of none of that many buckets, or when two are of one:
+// another writer's fault, which makes Spark and Flink fail as well.
+func BucketSlices(list []Slice, buckets int) (map[int]*Slice, error) {
+	byBucket := make(map[int]*Slice, len(list))
+	for i := range list {
+		s := &list[i]
+		n, ok := BucketOf(s.File)
+		if !ok || n >= buckets {
+			return nil, fmt.Errorf("%w: file group %q of partition %q is of none of %d buckets", ErrBuckets, s.File, s.Partition, buckets)
+		}
+		if twin := byBucket[n]; twin != nil {
+			return nil, fmt.Errorf("%w: file groups %q and %q of partition %q are both of bucket %d", ErrBuckets, twin.File, s.File, s.Partition, n)
+		}
+		byBucket[n] = s
+	}
+	return byBucket, nil
 }
 
 // bucketDigits is how many digits of a file group id name the bucket.

@@ -2,7 +2,9 @@ package hudi_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
@@ -99,6 +101,35 @@ func TestBucketFile(t *testing.T) {
 	for _, id := range []hudi.FileID{"", "00000001", "0000000a-6315-40d8-8a7b-3dacea1d5722-0", "000000011-6315-40d8-8a7b-3dacea1d5722-0", "-0000001-6315-40d8-8a7b-3dacea1d5722-0"} {
 		if n, ok := hudi.BucketOf(id); ok {
 			t.Errorf("%q names bucket %d", id, n)
+		}
+	}
+}
+
+func TestBucketSlices(t *testing.T) {
+	at := func(file hudi.FileID) hudi.Slice {
+		return hudi.Slice{Location: hudi.Location{Partition: "pt=a", File: file}}
+	}
+	zero, two, twin := hudi.BucketFile(0, "0f1fc431-a"), hudi.BucketFile(2, "0f1fc431-a"), hudi.BucketFile(2, "0f1fc431-b")
+	got, err := hudi.BucketSlices([]hudi.Slice{at(zero), at(two)}, 3)
+	if err != nil || len(got) != 2 || got[0].File != zero || got[2].File != two {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for _, c := range []struct {
+		list  []hudi.Slice
+		names []string
+	}{
+		{[]hudi.Slice{at(two), at(zero), at(twin)}, []string{string(two), string(twin), "pt=a"}},
+		{[]hudi.Slice{at(hudi.BucketFile(3, "0f1fc431-a"))}, []string{"00000003-a-0", "3 buckets"}},
+		{[]hudi.Slice{at("0f1fc431-a-0")}, []string{"0f1fc431-a-0"}},
+	} {
+		_, err := hudi.BucketSlices(c.list, 3)
+		if !errors.Is(err, hudi.ErrBuckets) {
+			t.Fatalf("%v: %v", c.list, err)
+		}
+		for _, name := range c.names {
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("%v does not say %q", err, name)
+			}
 		}
 	}
 }

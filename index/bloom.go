@@ -72,11 +72,13 @@ func (b *Bloom) Locate(ctx context.Context, v *table.View, keys []hudi.Key, scop
 	if scope == Global {
 		return b.locate(ctx, v, partitions, keys)
 	}
-	return b.eachPartition(ctx, v, partitions, keys)
+	return eachPartition(partitions, keys, func(p string, asked []hudi.Key) ([]hudi.Stored, error) {
+		return b.locate(ctx, v, []string{p}, asked)
+	})
 }
 
 // eachPartition looks for the keys of each partition in its own file groups.
-func (b *Bloom) eachPartition(ctx context.Context, v *table.View, partitions []string, keys []hudi.Key) ([]hudi.Stored, error) {
+func eachPartition(partitions []string, keys []hudi.Key, locate func(partition string, asked []hudi.Key) ([]hudi.Stored, error)) ([]hudi.Stored, error) {
 	places := map[string][]int{}
 	for i, k := range keys {
 		places[k.Partition] = append(places[k.Partition], i)
@@ -91,7 +93,7 @@ func (b *Bloom) eachPartition(ctx context.Context, v *table.View, partitions []s
 		for i, place := range at {
 			asked[i] = keys[place]
 		}
-		answers, err := b.locate(ctx, v, []string{p}, asked)
+		answers, err := locate(p, asked)
 		if err != nil {
 			return nil, err
 		}
