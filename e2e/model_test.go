@@ -51,22 +51,28 @@ type modelOptions struct {
 // the state of the documents commit by commit, as tombstones leave it.
 type tableModel struct {
 	options modelOptions
-	columns map[string]modelColumn // by field
-	rows    map[string]row         // by key: the live view
-	base    []row                  // what base files hold: each row as it came to its partition
-	stood   map[string][]string    // by key: partitions of which a base file holds it
-	lost    map[string]row         // by key: the versions that another writer deleted
-	commits []string               // instants, ascending
+	columns map[string]modelColumn    // by field
+	rows    map[string]row            // by key: the live view
+	base    map[string]map[string]row // what base files hold, by file group and key
+	fresh   []row                     // new in their partition, and in no base file so far
+	// stood are the file groups whose base file holds a key, by key and
+	// partition; told says that apply is given the base files of each commit.
+	stood   map[string]map[string]string
+	told    bool
+	lost    map[string]row // by key: the versions that another writer deleted
+	commits []string       // instants, ascending
 	at      []map[string]row
 }
 
 func newModel(o modelOptions) *tableModel {
-	return &tableModel{options: o, rows: map[string]row{}, stood: map[string][]string{}, lost: map[string]row{}, columns: map[string]modelColumn{}}
+	return &tableModel{options: o, rows: map[string]row{}, base: map[string]map[string]row{}, stood: map[string]map[string]string{},
+		lost: map[string]row{}, columns: map[string]modelColumn{}}
 }
 
 // apply is one commit: the documents that changed since the last one, each in
-// its newest state. A document may be given again unchanged.
-func (m *tableModel) apply(instant string, documents []document) error {
+// its newest state, and the base files that it wrote, if the model is told.
+// A document may be given again unchanged.
+func (m *tableModel) apply(instant string, documents []document, files ...baseFile) error {
 	changed := slices.DeleteFunc(slices.Clone(documents), m.has)
 	if err := m.infer(changed); err != nil {
 		return err
@@ -80,7 +86,7 @@ func (m *tableModel) apply(instant string, documents []document) error {
 		m.put(d, r)
 	}
 	m.commits, m.at = append(m.commits, instant), append(m.at, maps.Clone(m.rows))
-	return nil
+	return m.settle(instant, files)
 }
 
 // put puts a document's row into the table. A key that is new in a partition
@@ -91,9 +97,8 @@ func (m *tableModel) put(d document, r row) {
 		delete(m.rows, d.ID)
 		return
 	}
-	if at := r[colPartition].(string); !slices.Contains(m.stood[d.ID], at) {
-		m.base = append(m.base, r)
-		m.stood[d.ID] = append(m.stood[d.ID], at)
+	if m.stood[d.ID][r[colPartition].(string)] == "" {
+		m.fresh = append(m.fresh, r)
 	}
 	m.rows[d.ID] = r
 	delete(m.lost, d.ID)
@@ -142,10 +147,6 @@ func (m *tableModel) snapshot() []row { return m.complete(values(m.rows)) }
 func (m *tableModel) asOf(instant string) []row {
 	return m.complete(values(m.at[sort.SearchStrings(m.commits, instant)]))
 }
-
-// readOptimized is what base files alone show while nothing was compacted and
-// no base file was written again: the first state of each key in each partition.
-func (m *tableModel) readOptimized() []row { return m.complete(m.base) }
 
 // incremental is what a reader of the commits after begin, up to and with end,
 // sees: of each document the state at end, when that range wrote it.

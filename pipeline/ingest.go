@@ -130,6 +130,9 @@ func (o Options) withDefaults() Options {
 		const parts = 8
 		o.Index = index.NewBloom(index.BloomOptions{CacheBytes: o.Memory / parts, Memory: o.Memory / parts})
 	}
+	if o.Writer.Memory <= 0 {
+		o.Writer.Memory = o.Memory / writerShare
+	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}

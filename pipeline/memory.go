@@ -12,6 +12,8 @@ const (
 	// take, cellShare the part for their cells.
 	batchShare = 16
 	cellShare  = 8
+	// writerShare is the part that all files being written may take.
+	writerShare = 4
 	// rowBytes and cellBytes are what a row and each of its cells take beside
 	// the document.
 	rowBytes  = 512

@@ -12,6 +12,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
+	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 )
 
@@ -30,15 +31,45 @@ func TestSimulation(t *testing.T) {
 					t.Parallel()
 					w := newWorld(t, seed)
 					w.partitioned, w.hard, w.maxRows = partitioned, hard, 60
+					w.tune = smallFiles
 					for r := range *rounds {
 						w.round(20 + w.rand.IntN(120))
 						w.must(w.ingest(w.driver))
 						w.check(fmt.Sprintf("round %d", r))
 					}
+					if n := w.rewritten(); n < *rounds/2 {
+						t.Errorf("%d base files were rewritten", n)
+					}
 				})
 			}
 		}
 	}
+}
+
+// smallFiles makes base files full after a few commits, so that some are written
+// again and others are new.
+func smallFiles(o *pipeline.Options) {
+	o.Writer.FileBytes, o.Writer.MaxRewrite = 40_000, 50_000
+}
+
+// rewritten counts the base files of the timeline's commits that replaced one.
+func (w *world) rewritten() int {
+	w.t.Helper()
+	n, v := 0, w.view()
+	for _, i := range v.Writes() {
+		body, err := v.Body(context.Background(), i)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, stats := range body.Stats {
+			for k := range stats {
+				if stats[k].Log == nil && stats[k].PrevCommit != "" {
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 // TestCrashSweep dies at each storage write of a run of several commits, before
@@ -57,7 +88,7 @@ func TestCrashSweep(t *testing.T) {
 		}
 	}
 	for _, step := range []string{"begin: requested", "begin: inflight", "marker", "partition metadata", "base file", "log file",
-		"quarantine", "completed"} {
+		"marker of a rewritten base file", "quarantine", "completed"} {
 		if steps[step] < 2 && stride == 1 {
 			t.Errorf("no crash fell into %q", step)
 		}
@@ -72,7 +103,7 @@ func TestCrashSweep(t *testing.T) {
 func crashAt(t *testing.T, k int, after bool, steps map[string]int) (alive bool) {
 	t.Helper()
 	w := newWorld(t, 42)
-	w.partitioned = true
+	w.partitioned, w.tune = true, smallFiles
 	crasher := storagetest.NewCrasher(w.driver, storagetest.Crash{At: k, After: after})
 	for r := range 3 {
 		w.round(25)
@@ -144,6 +175,8 @@ func stepOf(op storagetest.Op) string {
 		return "begin: inflight"
 	case strings.HasSuffix(n, ".deltacommit"):
 		return "completed"
+	case strings.HasSuffix(n, ".marker.MERGE"):
+		return "marker of a rewritten base file"
 	case strings.Contains(n, ".hoodie/.temp/"):
 		return "marker"
 	case strings.Contains(n, "quarantine/"):

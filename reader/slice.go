@@ -38,7 +38,12 @@ type merger struct {
 	// only, when set, says which instants' log blocks are read, of those that
 	// are committed.
 	only func(hudi.Time) bool
-	out  hudi.Record
+	// newer, when set, are records on top of the logs, and the rows are asked
+	// for in the order of keys. Then loose are the entries of the logs that
+	// meet no base row and are still to be yielded, in that order.
+	newer iter.Seq[*hudi.Record]
+	loose []int32
+	out   hudi.Record
 	// row is the memory for rows that come out of the logs.
 	row  hudi.Row
 	seen int
@@ -62,6 +67,9 @@ func (m *merger) run(ctx context.Context, yield func(*hudi.Record, error) bool) 
 	logs, err := m.collect(ctx)
 	going := true
 	if err == nil {
+		err = m.top(ctx, logs)
+	}
+	if err == nil {
 		going, err = m.base(ctx, logs, yield)
 	}
 	if err == nil && going {
@@ -78,13 +86,16 @@ func (m *merger) run(ctx context.Context, yield func(*hudi.Record, error) bool) 
 // base streams the base file past the logs. It says whether to go on.
 func (m *merger) base(ctx context.Context, logs *newest, yield func(*hudi.Record, error) bool) (bool, error) {
 	if m.slice.Base.Name == "" {
-		return true, nil
+		return true, m.match(ctx, nil, logs)
 	}
 	f, r, err := openBase(ctx, m.view, m.slice)
 	if err != nil {
 		return true, err
 	}
 	defer r.Close() //nolint:errcheck // nothing was written
+	if err := m.match(ctx, f, logs); err != nil {
+		return true, fmt.Errorf("read keys of base file %q: %w", m.slice.Base.Name, err)
+	}
 	rows := f.Records(m.target, m.order)
 	if m.o.Keys != nil {
 		rows = f.Find(m.o.Keys, m.target, m.order)
@@ -95,6 +106,9 @@ func (m *merger) base(ctx context.Context, logs *newest, yield func(*hudi.Record
 		}
 		if err != nil {
 			return true, fmt.Errorf("read base file %q: %w", m.slice.Base.Name, err)
+		}
+		if going, err := m.before(r.Key.Record, logs, yield); err != nil || !going {
+			return going, err
 		}
 		m.out = *r
 		m.out.Key.Partition = m.slice.Partition
@@ -153,6 +167,12 @@ func (m *merger) take(logs *newest, e *entry) error {
 
 // rest yields the rows of the logs that met no base row.
 func (m *merger) rest(ctx context.Context, logs *newest, yield func(*hudi.Record, error) bool) (bool, error) {
+	if n := len(m.loose); n > 0 {
+		last := logs.entries[m.loose[n-1]].key
+		if going, err := m.before(last, logs, yield); err != nil || !going {
+			return going, err
+		}
+	}
 	for i := range logs.entries {
 		e := &logs.entries[i]
 		if e.used || e.deleted {

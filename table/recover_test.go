@@ -1,7 +1,9 @@
 package table_test
 
 import (
+	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +128,54 @@ func TestRecoverMarkersOfTimelineServer(t *testing.T) {
 	x := must[*table.Txn](t)(tb.Begin(t.Context()))
 	if !x.Instant().After("20990101000000000") {
 		t.Errorf("%s goes back behind a time that was used", x.Instant())
+	}
+}
+
+// A base file that was written again and not committed goes alone: the slice
+// that it was to replace is the latest again, logs and all.
+func TestRecoverRewrittenBase(t *testing.T) {
+	ctx, d := t.Context(), mem.New(nil)
+	tb := must[*table.Table](t)(table.Create(ctx, bucketOf(d), table.CreateOptions{Name: "docs", PartitionField: "pt"}, options()))
+	held := must[io.Closer](t)(tb.Lease(ctx))
+	first := must[hudi.Time](t)(commitBases(ctx, tb, 1))
+	x := must[*table.Txn](t)(tb.Begin(ctx))
+	log := must[commitmeta.WriteStat](t)(put(ctx, x, "pt=1", logName(1, first, 1), table.MarkAppend, logContent(t, x.Instant())))
+	if err := x.Commit(ctx, body(log)); err != nil {
+		t.Fatal(err)
+	}
+	want := must[[]hudi.Slice](t)(must[*table.View](t)(tb.View(ctx)).Slices(ctx, "pt=1"))
+	rewrite := func() (*table.Txn, commitmeta.WriteStat) {
+		x := must[*table.Txn](t)(tb.Begin(ctx))
+		s := must[commitmeta.WriteStat](t)(put(ctx, x, "pt=1", base(x, 1), table.MarkMerge, "base and log of "+string(first)))
+		s.PrevCommit = first
+		return x, s
+	}
+	x, _ = rewrite()
+	if got := names(t, d, ".hoodie/.temp/"); len(got) != 1 || !strings.HasSuffix(got[0], ".parquet.marker.MERGE") {
+		t.Fatalf("markers %q", got)
+	}
+	if got := must[[]hudi.Slice](t)(must[*table.View](t)(tb.View(ctx)).Slices(ctx, "pt=1")); !reflect.DeepEqual(got, want) {
+		t.Fatalf("before the commit %+v", got)
+	}
+	held.Close() // its process dies
+	tb = open(t, d)
+	if rolled := must[[]timeline.Instant](t)(tb.Recover(ctx)); len(rolled) != 1 || rolled[0].Time != x.Instant() {
+		t.Fatalf("rolled back %v", rolled)
+	}
+	if got := must[[]hudi.Slice](t)(must[*table.View](t)(tb.View(ctx)).Slices(ctx, "pt=1")); !reflect.DeepEqual(got, want) {
+		t.Fatalf("after the rollback %+v\nwant %+v", got, want)
+	}
+	x, s := rewrite()
+	if err := x.Commit(ctx, body(s)); err != nil {
+		t.Fatal(err)
+	}
+	v := must[*table.View](t)(tb.View(ctx))
+	got := must[[]hudi.Slice](t)(v.Slices(ctx, "pt=1"))
+	if len(got) != 1 || got[0].Instant != x.Instant() || len(got[0].Logs) != 0 {
+		t.Fatalf("after the commit %+v", got)
+	}
+	if got := must[[]hudi.Slice](t)(v.AsOf(log.PrevCommit).Slices(ctx, "pt=1")); !reflect.DeepEqual(got, want) {
+		t.Fatalf("before it %+v\nwant %+v", got, want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
@@ -20,20 +21,24 @@ import (
 // goes on taking commits.
 func TestCrashAtEveryWrite(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		before, done := 0, 0
+		var n deaths
 		for k := 1; ; k++ {
-			if !crashAt(t, storagetest.Crash{At: k, After: after}, &before, &done) {
+			if !crashAt(t, storagetest.Crash{At: k, After: after}, &n) {
 				break
 			}
 		}
-		if before < 10 || done < 1 {
-			t.Fatalf("after %v: %d deaths before the commit, %d behind it", after, before, done)
+		if n.before < 10 || n.done < 1 || n.rewriting < 3 {
+			t.Fatalf("after %v: %+v", after, n)
 		}
 	}
 }
 
-// crashAt says whether the writer died, and counts on which side of the commit.
-func crashAt(t *testing.T, crash storagetest.Crash, before, done *int) bool {
+// deaths counts them by the side of the commit, and those in a new base file of
+// a known group or in its marker.
+type deaths struct{ before, done, rewriting int }
+
+// crashAt says whether the writer died, and counts where.
+func crashAt(t *testing.T, crash storagetest.Crash, n *deaths) bool {
 	t.Helper()
 	w := newWorld(t, 11, true)
 	w.o.FileBytes = 0
@@ -58,13 +63,17 @@ func crashAt(t *testing.T, crash storagetest.Crash, before, done *int) bool {
 		return false
 	}
 	w.reopen(store)
+	ops := crasher.Ops()
+	if last := ops[len(ops)-1].Name; strings.Contains(last, ".marker.MERGE") || w.replaces(last) {
+		n.rewriting++
+	}
 	got := w.snapshot(reader.Options{})
 	switch committed(); {
 	case maps.Equal(got, old):
-		*before++
+		n.before++
 		w.rows = old
 	case maps.Equal(got, w.rows):
-		*done++
+		n.done++
 	default:
 		t.Fatalf("%s: neither before nor after the commit: %v", crasher.Where(), got)
 	}
@@ -79,6 +88,18 @@ func crashAt(t *testing.T, crash storagetest.Crash, before, done *int) bool {
 		t.Fatalf("%s: the commit after: %v, want %v", crasher.Where(), got, w.rows)
 	}
 	return true
+}
+
+// replaces says whether an object is a base file of a group that has another.
+func (w *world) replaces(object string) bool {
+	partition, name, _ := strings.Cut(object, "/")
+	n, err := hudi.ParseBaseFileName(name)
+	for _, at := range w.places {
+		if err == nil && at.Partition == partition && at.File == n.File {
+			return true
+		}
+	}
+	return false
 }
 
 // reopen is what a new process does with a store: the table, made if there is

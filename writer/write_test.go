@@ -18,6 +18,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/hudi/logfile"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
@@ -40,6 +41,8 @@ type world struct {
 	orders map[string]int64
 	ticks  atomic.Int64
 	lease  io.Closer
+	// rewrites counts base files that replaced one.
+	rewrites int
 }
 
 func newWorld(t *testing.T, seed uint64, partitioned bool) *world {
@@ -159,16 +162,76 @@ func (w *world) checkStats(x *table.Txn, rs []hudi.Located, stats []commitmeta.W
 		if err != nil || o.Size != s.Bytes {
 			w.t.Fatalf("%+v: stored %d bytes, %v", s, o.Size, err)
 		}
-		if s.Writes != s.Inserts+s.Updates || (s.Log == nil) != (s.PrevCommit == "") {
+		rows, deletes = rows+s.Inserts+s.Updates, deletes+s.Deletes
+		switch {
+		case s.Log != nil:
+			w.checkLogStat(x, s)
+		case s.PrevCommit != "":
+			w.checkRewriteStat(x, s)
+		case s.Updates+s.Deletes > 0:
 			w.t.Fatalf("%+v", s)
 		}
-		rows, deletes = rows+s.Writes, deletes+s.Deletes
-		if s.Log != nil {
-			w.checkLogStat(x, s)
+		if s.Writes < s.Inserts+s.Updates || s.Writes > s.Inserts+s.Updates && (s.Log != nil || s.PrevCommit == "") {
+			w.t.Fatalf("%+v", s)
+		}
+	}
+	for i := range rs {
+		if !slices.ContainsFunc(stats, func(s commitmeta.WriteStat) bool {
+			return s.File == rs[i].File && s.Partition == rs[i].Partition
+		}) {
+			w.t.Fatalf("%q is said to be in %+v, which was not written", rs[i].Key.Record, rs[i].Location)
 		}
 	}
 	if want := int64(len(rs)); rows+deletes != want {
 		w.t.Fatalf("%d rows and %d deletes of %d records", rows, deletes, want)
+	}
+}
+
+// checkRewriteStat compares with the slice that was rewritten and the new file.
+func (w *world) checkRewriteStat(x *table.Txn, s commitmeta.WriteStat) {
+	w.t.Helper()
+	list, err := x.View().Slices(w.t.Context(), s.Partition)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(l hudi.Slice) bool { return l.File == s.File })
+	if i < 0 || s.PrevCommit != list[i].Instant || s.Inserts == 0 {
+		w.t.Fatalf("%+v\nslice %+v", s, list)
+	}
+	was := len(contents(w.t, reader.Slice(w.t.Context(), x.View(), list[i], w.schema, reader.Options{})))
+	if int64(was)+s.Inserts-s.Deletes != s.Writes {
+		w.t.Fatalf("%d rows before, %+v", was, s)
+	}
+	w.rewrites++
+	w.checkBase(s)
+}
+
+// checkBase holds that a base file is in the order of keys, and that its rows
+// say which file they are in.
+func (w *world) checkBase(s commitmeta.WriteStat) {
+	w.t.Helper()
+	r, err := w.bucket.Open(w.t.Context(), s.Path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer r.Close()
+	f, err := basefile.Open(r, r.Size())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	meta, err := hudi.MakeSchema("m", "", hudi.Column{Name: hudi.MetaFileName, Kind: hudi.KindString})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	rows, last := int64(0), ""
+	for r, err := range f.Records(meta, "") {
+		if err != nil || hudi.CompareUTF16(last, r.Key.Record) >= 0 || r.Row[0].Text() != path.Base(s.Path) || r.CommitTime == "" {
+			w.t.Fatalf("%q after %q in %q: %v %+v", r.Key.Record, last, s.Path, err, r)
+		}
+		rows, last = rows+1, strings.Clone(r.Key.Record)
+	}
+	if rows != s.Writes {
+		w.t.Fatalf("%d rows, %+v", rows, s)
 	}
 }
 
@@ -248,9 +311,12 @@ func (w *world) snapshot(o reader.Options) map[string]string {
 // TestSnapshotEqualsModel writes random batches, some of which die before they
 // commit; after each the table is the model, whatever the reader's memory.
 func TestSnapshotEqualsModel(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(8) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			w := newWorld(t, seed, seed%2 == 0)
+			if seed >= 4 {
+				w.o.FileBytes, w.o.MaxRewrite = 60_000, []int64{0, 30_000}[seed%2]
+			}
 			w.o.Parallel = int(seed)
 			for range 6 {
 				rs, committed := w.batch(1 + w.r.IntN(60))
@@ -272,6 +338,9 @@ func TestSnapshotEqualsModel(t *testing.T) {
 						t.Fatalf("got %d rows\n%v\nwant %d\n%v", len(got), got, len(w.rows), w.rows)
 					}
 				}
+			}
+			if (w.rewrites > 0) != (seed >= 4) {
+				t.Fatalf("%d base files were rewritten", w.rewrites)
 			}
 		})
 	}

@@ -1,5 +1,6 @@
 // Package writer turns placed records into the files of one transaction: a log
-// file for each known file group, base files for new keys (docs/format).
+// file for each known file group, base files for new keys, a new base file for
+// each small group that takes some (docs/format).
 package writer
 
 import (
@@ -20,60 +21,104 @@ import (
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
-// defaultFileBytes closes a new file group.
-const defaultFileBytes = 128 << 20
+const (
+	defaultFileBytes  = 128 << 20
+	defaultMaxRewrite = 16 << 20
+	defaultMemory     = 64 << 20
+)
 
 // Options are the choices of a writing; the zero value is the default.
 type Options struct {
-	// FileBytes is the size of the records, as held in memory, at which a new
-	// base file is closed; 128 MiB by default. The stored file is smaller.
+	// FileBytes is the size, as stored, at which a base file is full; 128 MiB
+	// by default. What new rows will take is estimated.
 	FileBytes int64
+	// MaxRewrite is the most bytes of small file groups, base files and logs
+	// together, that one commit reads to write them again with new keys; 16 MiB
+	// by default. Below 0 nothing is written again.
+	MaxRewrite int64
+	// Buckets is the number of file groups in a partition of a table with the
+	// bucket index; 0 for one without.
+	Buckets int
+	// Memory bounds what all files being written hold at a time; 64 MiB by
+	// default. Merging the keys of a rewritten group's logs comes on top.
+	Memory int64
 	// BlockBytes bounds a block of a log file, RowGroupBytes a row group of a
 	// base file: what one file being written holds in memory. Zero is the
-	// default of logfile and basefile.
+	// default of logfile and basefile, less where Memory is.
 	BlockBytes    int
 	RowGroupBytes int64
+	// TempDir is the folder for temporary files; the system's by default.
+	TempDir string
 	// Codec compresses base files.
 	Codec basefile.Codec
-	// Parallel is how many files are written at a time; GOMAXPROCS by default.
+	// Parallel is how many files are written at a time; by default GOMAXPROCS, or
+	// fewer where Memory is short.
 	Parallel int
 	// NewID names new file groups, without the counter at the end; random
 	// UUIDs by default. It must never give the same name twice.
 	NewID func() string
 }
 
-func (o Options) fileBytes() int64 {
-	if o.FileBytes <= 0 {
-		return defaultFileBytes
-	}
-	return o.FileBytes
-}
+func (o Options) fileBytes() int64 { return or(o.FileBytes, defaultFileBytes) }
 
 func (o Options) parallel() int {
-	if o.Parallel <= 0 {
-		return runtime.GOMAXPROCS(0)
+	if o.Parallel > 0 {
+		return o.Parallel
 	}
-	return o.Parallel
+	// More files at a time would have row groups too small to read well.
+	const worthwhile = 16 << 20
+	return int(max(1, min(int64(runtime.GOMAXPROCS(0)), or(o.Memory, defaultMemory)/worthwhile)))
+}
+
+// share is the memory of one of the files that are written at a time.
+func (o Options) share() int64 { return max(1, or(o.Memory, defaultMemory)/int64(o.parallel())) }
+
+func (o Options) rowGroupBytes() int64 {
+	return min(or(o.RowGroupBytes, basefile.DefaultRowGroupBytes), o.share())
+}
+
+func (o Options) blockBytes() int {
+	return int(min(or(int64(o.BlockBytes), logfile.DefaultBlockBytes), o.share()))
+}
+
+func (o Options) maxRewrite() int64 {
+	switch {
+	case o.MaxRewrite < 0:
+		return 0
+	case o.MaxRewrite == 0:
+		return defaultMaxRewrite
+	}
+	return o.MaxRewrite
+}
+
+func or(n, otherwise int64) int64 {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+func (o Options) newID() string {
+	if o.NewID == nil {
+		return uuid.NewString()
+	}
+	return o.NewID()
 }
 
 // newFile is a new file group's name: a UUID and a counter, which is always 0
 // because we roll over to another UUID.
-func (o Options) newFile() hudi.FileID {
-	if o.NewID == nil {
-		return hudi.FileID(uuid.NewString() + "-0")
-	}
-	return hudi.FileID(o.NewID() + "-0")
-}
+func (o Options) newFile() hudi.FileID { return hudi.FileID(o.newID() + "-0") }
 
 // Write writes the records into files of the transaction and says what it
 // wrote, one stat a file, in the order of Assign. Files are written at the same
-// time. After an error the transaction must be aborted.
+// time. Afterwards the File of each record's Location is the group that it went
+// into. After an error the transaction must be aborted.
 func Write(ctx context.Context, x *table.Txn, s *hudi.Schema, rs []hudi.Located, o Options) ([]commitmeta.WriteStat, error) {
-	latest, err := slicesOf(ctx, x.View(), rs)
+	st, err := stateOf(ctx, x.View(), rs, o)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := Assign(latest, rs, o)
+	plan, err := Assign(st, rs, o)
 	if err != nil {
 		return nil, err
 	}
@@ -91,27 +136,12 @@ func Write(ctx context.Context, x *table.Txn, s *hudi.Schema, rs []hudi.Located,
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return stats, nil
-}
-
-// slicesOf is the latest slices of the partitions in which records have a place.
-func slicesOf(ctx context.Context, v *table.View, rs []hudi.Located) (map[string][]hudi.Slice, error) {
-	latest := map[string][]hudi.Slice{}
-	for i := range rs {
-		if rs[i].File == "" {
-			continue
+	for i := range plan {
+		for _, r := range plan[i].Records {
+			r.File = plan[i].Slice.File
 		}
-		p := rs[i].Partition
-		if _, there := latest[p]; there {
-			continue
-		}
-		list, err := v.Slices(ctx, p)
-		if err != nil {
-			return nil, fmt.Errorf("place records in partition %q: %w", p, err)
-		}
-		latest[p] = list
 	}
-	return latest, nil
+	return stats, nil
 }
 
 // job writes one file.
@@ -124,8 +154,11 @@ type job struct {
 }
 
 func (f *job) write(ctx context.Context) (commitmeta.WriteStat, error) {
-	if f.New {
+	switch {
+	case f.New:
 		return f.writeBase(ctx)
+	case f.Rewrite:
+		return f.rewrite(ctx)
 	}
 	return f.writeLog(ctx)
 }
@@ -136,12 +169,16 @@ func (f *job) token() string { return fmt.Sprintf("%d-0-0", f.task) }
 
 func (f *job) stamp() hudi.Stamp { return hudi.Stamp{Instant: f.txn.Instant(), Task: f.task} }
 
+func (f *job) baseWriter(to io.Writer, name string) (*basefile.Writer, error) {
+	return basefile.NewWriter(to, f.schema, basefile.WriterOptions{Stamp: f.stamp(), FileName: name,
+		Codec: f.o.Codec, RowGroupBytes: f.o.rowGroupBytes()})
+}
+
 func (f *job) writeBase(ctx context.Context) (commitmeta.WriteStat, error) {
 	at := f.Slice.Location
 	name := hudi.BaseFileName{File: at.File, Token: f.token(), Instant: f.txn.Instant()}.String()
 	size, err := f.store(ctx, name, table.MarkCreate, func(up io.Writer) error {
-		w, err := basefile.NewWriter(up, f.schema, basefile.WriterOptions{Stamp: f.stamp(), FileName: name,
-			Codec: f.o.Codec, RowGroupBytes: f.o.RowGroupBytes})
+		w, err := f.baseWriter(up, name)
 		if err != nil {
 			return err
 		}
@@ -168,7 +205,7 @@ func (f *job) writeLog(ctx context.Context) (commitmeta.WriteStat, error) {
 	var wrote logfile.Stats
 	size, err := f.store(ctx, name, table.MarkAppend, func(up io.Writer) error {
 		w, err := logfile.NewWriter(up, f.schema, logfile.WriterOptions{Stamp: f.stamp(), File: at.File,
-			BlockBytes: f.o.BlockBytes})
+			BlockBytes: f.o.blockBytes()})
 		if err != nil {
 			return err
 		}
@@ -218,7 +255,7 @@ func (f *job) append(ctx context.Context, to func(*hudi.Record) error) error {
 		if i%every == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := to(r); err != nil {
+		if err := to(&r.Record); err != nil {
 			return fmt.Errorf("record %q: %w", r.Key.Record, err)
 		}
 	}

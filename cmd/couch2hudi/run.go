@@ -147,7 +147,7 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 	o := pipeline.Options{Source: source, Table: t, Name: cfg.Source.Name, Once: f.once,
 		Interval: time.Duration(cfg.Commit.Interval), MaxRows: cfg.Commit.MaxRows, MaxBytes: int64(cfg.Commit.MaxBytes),
 		Memory: int64(cfg.Memory), Replay: f.replay, Rewrite: f.rewrite, AcceptRecreated: f.acceptRecreated,
-		Layout: layout(cfg), Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writer.Options{FileBytes: int64(cfg.Table.FileSize)}}
+		Layout: layout(cfg), Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writerOptions(cfg)}
 	if cfg.Index.Scope == config.ScopePartition {
 		o.Scope = index.Partition
 	}
@@ -168,6 +168,15 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 		o.Since = changes.Position(cfg.Source.Since)
 	}
 	return o, nil
+}
+
+// writerOptions says how files are cut. In the config 0 turns rewriting off.
+func writerOptions(cfg config.Config) writer.Options {
+	o := writer.Options{FileBytes: int64(cfg.Table.FileSize), MaxRewrite: int64(cfg.Writer.MaxRewrite)}
+	if o.MaxRewrite == 0 {
+		o.MaxRewrite = -1
+	}
+	return o
 }
 
 func layout(cfg config.Config) pipeline.Layout {
