@@ -93,7 +93,7 @@ func TestGoldenPlans(t *testing.T) {
 }
 
 func TestReplacePlan(t *testing.T) {
-	if p, err := commitmeta.DecodeReplacePlan(nil); err != nil || p.Clustering {
+	if p, err := commitmeta.DecodeReplacePlan(nil); err != nil || p.Clustering != nil {
 		t.Errorf("empty: %+v, %v", p, err)
 	}
 	if _, err := commitmeta.DecodeReplacePlan([]byte("Obj\x01nonsense")); !errors.Is(err, commitmeta.ErrDecode) {

@@ -2,10 +2,10 @@ package commitmeta
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
-	"github.com/couch2hudi/couch2hudi/internal/avro"
 )
 
 // InstantInfo names an instant in plans.
@@ -41,40 +41,18 @@ type RollbackResult struct {
 	// Millis is how long it took.
 	Millis int64
 	Target InstantInfo
-	// Deleted are the paths of the files that are gone, by partition.
-	Deleted map[string][]string
+	// Deleted are the paths of the files that are gone, by partition; Failed
+	// those that are not.
+	Deleted, Failed map[string][]string
+	// CommandLogs are the log files written to undo blocks, and FailedLogs the
+	// log files that hold the undone blocks: by partition, path to bytes.
+	CommandLogs, FailedLogs map[string]map[string]int64
 }
 
-const stringSchema = `{"type":"string","avro.java.string":"String"}`
-
-const instantInfoSchema = `{"type":"record","name":"HoodieInstantInfo","fields":[` +
-	`{"name":"commitTime","type":` + stringSchema + `},{"name":"action","type":` + stringSchema + `}]`
-
-const rollbackPlanSchema = `{"type":"record","name":"HoodieRollbackPlan","namespace":"org.apache.hudi.avro.model","fields":[` +
-	`{"name":"instantToRollback","type":["null",` + instantInfoSchema + `}],"default":null},` +
-	`{"name":"RollbackRequests","type":["null",{"type":"array","items":{"type":"record","name":"HoodieRollbackRequest","fields":[` +
-	`{"name":"partitionPath","type":` + stringSchema + `},` +
-	`{"name":"fileId","type":["null",` + stringSchema + `],"default":null},` +
-	`{"name":"latestBaseInstant","type":["null",` + stringSchema + `],"default":null},` +
-	`{"name":"filesToBeDeleted","type":{"type":"array","items":` + stringSchema + `},"default":[]},` +
-	`{"name":"logBlocksToBeDeleted","type":["null",{"type":"map","values":"long","avro.java.string":"String"}],"default":null}` +
-	`]}}],"default":null},` +
-	`{"name":"version","type":["int","null"],"default":1}]}`
-
-const rollbackMetadataSchema = `{"type":"record","name":"HoodieRollbackMetadata","namespace":"org.apache.hudi.avro.model","fields":[` +
-	`{"name":"startRollbackTime","type":` + stringSchema + `},` +
-	`{"name":"timeTakenInMillis","type":"long"},` +
-	`{"name":"totalFilesDeleted","type":"int"},` +
-	`{"name":"commitsRollback","type":{"type":"array","items":` + stringSchema + `}},` +
-	`{"name":"partitionMetadata","type":{"type":"map","avro.java.string":"String","values":{"type":"record","name":"HoodieRollbackPartitionMetadata","fields":[` +
-	`{"name":"partitionPath","type":` + stringSchema + `},` +
-	`{"name":"successDeleteFiles","type":{"type":"array","items":` + stringSchema + `}},` +
-	`{"name":"failedDeleteFiles","type":{"type":"array","items":` + stringSchema + `}},` +
-	`{"name":"rollbackLogFiles","type":["null",{"type":"map","values":"long","avro.java.string":"String"}],"default":null},` +
-	`{"name":"logFilesFromFailedCommit","type":["null",{"type":"map","values":"long","avro.java.string":"String"}],"default":null}` +
-	`]}}},` +
-	`{"name":"version","type":["int","null"],"default":1},` +
-	`{"name":"instantsRollback","type":{"type":"array","items":` + instantInfoSchema + `},"default":[]},"default":[]}]}`
+const (
+	recordRollbackPlan   = "HoodieRollbackPlan"
+	recordRollbackResult = "HoodieRollbackMetadata"
+)
 
 type instantInfoAvro struct {
 	Time   string `avro:"commitTime"`
@@ -126,16 +104,15 @@ func EncodeRollbackPlan(p RollbackPlan) ([]byte, error) {
 		// Plans that Hudi makes from listings name neither group nor instant.
 		requests[i] = rollbackRequestAvro{Partition: f.Partition, FileID: new(string), BaseTime: new(string), Delete: []string{f.Path}}
 	}
-	version := int32(planVersion)
-	return encodeFile(rollbackPlanSchema, rollbackPlanAvro{
-		Target: &instantInfoAvro{Time: string(p.Target.Time), Action: string(p.Target.Action)}, Requests: &requests, Version: &version})
+	return encodeFile(recordRollbackPlan, rollbackPlanAvro{
+		Target: &instantInfoAvro{Time: string(p.Target.Time), Action: string(p.Target.Action)}, Requests: &requests, Version: ptr(int32(planVersion))})
 }
 
 // DecodeRollbackPlan reads a plan of any writer.
 func DecodeRollbackPlan(data []byte) (RollbackPlan, error) {
 	var a rollbackPlanAvro
-	if err := avro.DecodeFile(data, &a); err != nil {
-		return RollbackPlan{}, fmt.Errorf("%w: rollback plan: %w", ErrDecode, err)
+	if err := decodeFile(recordRollbackPlan, data, &a); err != nil {
+		return RollbackPlan{}, err
 	}
 	if a.Target == nil || a.Target.Time == "" {
 		return RollbackPlan{}, fmt.Errorf("%w: rollback plan without an instant", ErrDecode)
@@ -160,24 +137,48 @@ func DecodeRollbackPlan(data []byte) (RollbackPlan, error) {
 
 // EncodeRollbackResult is the metadata of a completed rollback as an Avro file.
 func EncodeRollbackResult(r RollbackResult) ([]byte, error) {
-	version := int32(planVersion)
-	a := rollbackMetadataAvro{Start: string(r.Start), Millis: r.Millis, Commits: []string{string(r.Target.Time)},
-		Partitions: make(map[string]rollbackPartitionAvro, len(r.Deleted)), Version: &version,
-		Targets: []instantInfoAvro{{Time: string(r.Target.Time), Action: string(r.Target.Action)}}}
-	for partition, files := range r.Deleted {
-		a.Total += int32(len(files))
-		a.Partitions[partition] = rollbackPartitionAvro{Partition: partition, Deleted: files, Failed: []string{},
-			CommandLogs: &map[string]int64{}, FailedLogs: &map[string]int64{}}
+	return encodeFile(recordRollbackResult, makeRollback(&r))
+}
+
+func makeRollback(r *RollbackResult) *rollbackMetadataAvro {
+	a := &rollbackMetadataAvro{Start: string(r.Start), Millis: r.Millis, Commits: []string{string(r.Target.Time)},
+		Partitions: make(map[string]rollbackPartitionAvro, len(r.Deleted)), Version: ptr(int32(planVersion)),
+		Targets: makeInfos([]InstantInfo{r.Target})}
+	for _, partition := range r.partitions() {
+		deleted := r.Deleted[partition]
+		a.Total += int32(len(deleted))
+		a.Partitions[partition] = rollbackPartitionAvro{Partition: partition, Deleted: items(deleted), Failed: items(r.Failed[partition]),
+			CommandLogs: ptr(filled(r.CommandLogs[partition])), FailedLogs: ptr(filled(r.FailedLogs[partition]))}
 	}
-	return encodeFile(rollbackMetadataSchema, a)
+	return a
+}
+
+// partitions are those that the result says anything of.
+func (r *RollbackResult) partitions() []string {
+	all := map[string]bool{}
+	for _, files := range []map[string][]string{r.Deleted, r.Failed} {
+		for p := range files {
+			all[p] = true
+		}
+	}
+	for _, logs := range []map[string]map[string]int64{r.CommandLogs, r.FailedLogs} {
+		for p := range logs {
+			all[p] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // DecodeRollbackResult reads the metadata of a completed rollback.
 func DecodeRollbackResult(data []byte) (RollbackResult, error) {
 	var a rollbackMetadataAvro
-	if err := avro.DecodeFile(data, &a); err != nil {
-		return RollbackResult{}, fmt.Errorf("%w: rollback metadata: %w", ErrDecode, err)
+	if err := decodeFile(recordRollbackResult, data, &a); err != nil {
+		return RollbackResult{}, err
 	}
+	return a.result(), nil
+}
+
+func (a *rollbackMetadataAvro) result() RollbackResult {
 	r := RollbackResult{Start: hudi.Time(a.Start), Millis: a.Millis}
 	switch {
 	case len(a.Targets) > 0:
@@ -190,20 +191,27 @@ func DecodeRollbackResult(data []byte) (RollbackResult, error) {
 			r.Deleted = make(map[string][]string, len(a.Partitions))
 		}
 		r.Deleted[partition] = slices.Clone(p.Deleted)
+		if len(p.Failed) > 0 {
+			put(&r.Failed, partition, p.Failed)
+		}
+		if logs := some(p.CommandLogs); logs != nil {
+			put(&r.CommandLogs, partition, logs)
+		}
+		if logs := some(p.FailedLogs); logs != nil {
+			put(&r.FailedLogs, partition, logs)
+		}
 	}
-	return r, nil
+	return r
+}
+
+// put makes the map that it puts into.
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
 }
 
 func (i instantInfoAvro) info() InstantInfo {
 	return InstantInfo{Time: hudi.Time(i.Time), Action: Action(i.Action)}
-}
-
-// encodeFile parses the schema each time: plans are rare, and a parsed schema
-// kept would be state of the package.
-func encodeFile(schema string, v any) ([]byte, error) {
-	s, err := avro.Parse(schema)
-	if err != nil {
-		return nil, err
-	}
-	return s.EncodeFile(v)
 }

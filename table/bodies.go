@@ -130,7 +130,7 @@ func (t *Table) plan(ctx context.Context, i timeline.Instant) (*plans, error) {
 func decodePlan(a commitmeta.Action, data []byte) (*plans, error) {
 	if a == commitmeta.ActionReplaceCommit {
 		r, err := commitmeta.DecodeReplacePlan(data)
-		return &plans{clustering: r.Clustering}, err
+		return &plans{clustering: r.Clustering != nil}, err
 	}
 	c, err := commitmeta.DecodeCompactionPlan(data)
 	if err != nil {

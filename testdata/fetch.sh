@@ -23,6 +23,12 @@ golden=(
   w015-v6-failed-rollback-nomarkers
   w015-v6-compaction-pending
   w015-v6-compaction-clean
+  w015-v6-compaction-clean-mdt
+  w015-v6-bucket-compaction
+  w015-v6-cdc-compaction
+  w015-v6-clustering
+  w015-v6-insert-overwrite
+  w015-v6-savepoint-restore
 )
 
 mkdir -p "$here/golden" "$here/vectors"

@@ -217,5 +217,5 @@ func isClustering(ctx context.Context, b *storage.Bucket, i timeline.Instant) (b
 		return false, err
 	}
 	p, err := commitmeta.DecodeReplacePlan(data)
-	return p.Clustering, err
+	return p.Clustering != nil, err
 }

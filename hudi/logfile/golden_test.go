@@ -101,6 +101,9 @@ func goldenLog(t *testing.T, file string, data []byte, have map[goldenRow]map[st
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
+			if b.Type == logfile.CDCData {
+				continue // a change has no key and is no row of the table
+			}
 			kept := r.Clone()
 			if kept.Key.Partition != strings.TrimPrefix(path.Dir(file), ".") || kept.Key.Record == "" {
 				t.Fatalf("%s: key %+v", file, kept.Key)
