@@ -158,6 +158,9 @@ type Ingest struct {
 	// moved says that the checkpoint has something to say beside the position:
 	// a purge sequence, or the end of a sweep.
 	moved bool
+	// purged are the documents of the last list of purges, which the server
+	// bounds (1,000 unless its _purged_infos_limit says otherwise).
+	purged map[string]bool
 }
 
 // New prepares an Ingest: it rolls back what a dead writer left, finds the
@@ -235,6 +238,9 @@ func (p *Ingest) Step(ctx context.Context) (Progress, error) {
 		return Progress{}, fmt.Errorf("read %s %q: %w", p.identity.Kind, p.identity.Name, err)
 	}
 	began := p.o.Clock()
+	if err := p.reread(ctx, &g.batch); err != nil {
+		return Progress{}, err
+	}
 	progress, err := p.apply(ctx, g)
 	if err != nil {
 		return Progress{}, err

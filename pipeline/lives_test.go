@@ -1,12 +1,14 @@
 package pipeline_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/changes/couchdb"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
@@ -63,6 +65,62 @@ func TestPurge(t *testing.T) {
 			t.Fatalf("nothing happened, yet %d commits became %d", before, after)
 		}
 	}
+}
+
+// A row that was read before its document was purged is applied after the purge
+// was, and does not bring the document back.
+func TestPurgeBehindARow(t *testing.T) {
+	w := newWorld(t, 19)
+	for range 2 {
+		w.must(w.db.Put("first", w.body()))
+		w.must(w.db.Put("ghost", w.body()))
+	}
+	w.must(w.ingest(w.driver))
+	read, applied := make(chan struct{}), make(chan struct{}, 1)
+	w.watch = func(s *couchdb.Source) changes.Source {
+		return &purging{Source: s, id: "ghost", purge: func() { w.db.Purge("ghost"); close(read) }}
+	}
+	w.tune = func(o *pipeline.Options) {
+		o.MaxRows = 1
+		o.Events.Committed = func(pipeline.Progress) { // of the row before, whose purges are looked for next
+			select {
+			case applied <- struct{}{}:
+				<-read
+			default:
+			}
+		}
+	}
+	w.must(w.db.Put("first", w.body()))
+	w.must(w.db.Put("ghost", w.body()))
+	w.must(w.ingest(w.driver))
+	got := withoutEra(w.snapshot())
+	if ghost := got["ghost"]; !ghost.Deleted || ghost.Rev != "" {
+		t.Fatalf("the purged document is %+v", ghost)
+	}
+	delete(got, "ghost")
+	w.equal("after the purge", w.model(), got)
+}
+
+// purging has a document purged just after its row was read, as the second.
+type purging struct {
+	*couchdb.Source
+	id    string
+	rows  int
+	purge func()
+}
+
+// Next implements changes.Source.
+func (p *purging) Next(ctx context.Context, after changes.Position, limit changes.Limit) (changes.Batch, error) {
+	b, err := p.Source.Next(ctx, after, limit)
+	p.rows += len(b.Changes)
+	if err == nil && p.rows == 2 && p.purge != nil {
+		if len(b.Changes) != 1 || b.Changes[0].ID != p.id {
+			return b, errors.New("the rows came in another order")
+		}
+		p.purge()
+		p.purge = nil
+	}
+	return b, err
 }
 
 // A database that was created again is refused, then accepted in a new epoch:

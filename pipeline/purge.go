@@ -27,6 +27,10 @@ func (p *Ingest) purges(ctx context.Context) error {
 	if seq == p.identity.PurgeSeq {
 		return nil
 	}
+	p.purged = make(map[string]bool, len(ids))
+	for _, id := range ids {
+		p.purged[id] = true
+	}
 	for part := range slices.Chunk(ids, readPurged) {
 		states, err := purger.Read(ctx, part)
 		if err != nil {
@@ -56,5 +60,39 @@ func (p *Ingest) applyStates(ctx context.Context, states []changes.Change) error
 		return err
 	}
 	p.tell(progress)
+	return nil
+}
+
+// reread replaces the rows of purged documents by the present states: the feed
+// may have shown them before the purge, and in the era that the purge began
+// they would win. A document that is not there is left to its purge.
+func (p *Ingest) reread(ctx context.Context, b *changes.Batch) error {
+	purger, ok := p.o.Source.(changes.Purger)
+	if !ok || len(p.purged) == 0 {
+		return nil
+	}
+	var ids []string
+	asked := map[string]bool{}
+	b.Changes = slices.DeleteFunc(b.Changes, func(c changes.Change) bool {
+		if !p.purged[c.ID] || c.Defect != "" {
+			return false
+		}
+		if !asked[c.ID] {
+			asked[c.ID] = true
+			ids = append(ids, c.ID)
+		}
+		return true
+	})
+	for part := range slices.Chunk(ids, readPurged) {
+		states, err := purger.Read(ctx, part)
+		if err != nil {
+			return fmt.Errorf("read purged documents of %q: %w", p.identity.Name, err)
+		}
+		for _, c := range states {
+			if !c.Absent {
+				b.Changes = append(b.Changes, c)
+			}
+		}
+	}
 	return nil
 }

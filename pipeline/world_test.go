@@ -45,6 +45,8 @@ type world struct {
 	docs  int
 	// tune changes the options of the next ingests.
 	tune func(*pipeline.Options)
+	// watch puts something before the source of the next ingests.
+	watch func(*couchdb.Source) changes.Source
 	// ignore is a document that the table cannot be equal in.
 	ignore string
 }
@@ -95,11 +97,15 @@ func (w *world) ingestFrom(d storage.Driver, since changes.Position) (done []pip
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeQuietly(lease)) }()
-	source, err := couchdb.Open(ctx, couchdb.Options{URL: w.server.URL() + "/docs", BatchRows: 50, SeqInterval: 7, MaxRowBytes: w.maxRowBytes})
+	follower, err := couchdb.Open(ctx, couchdb.Options{URL: w.server.URL() + "/docs", BatchRows: 50, SeqInterval: 7, MaxRowBytes: w.maxRowBytes})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, source.Close()) }()
+	defer func() { err = errors.Join(err, follower.Close()) }()
+	source := changes.Source(follower)
+	if w.watch != nil {
+		source = w.watch(follower)
+	}
 	p, err := pipeline.New(ctx, w.options(source, t, since, &done))
 	if err != nil {
 		return nil, err

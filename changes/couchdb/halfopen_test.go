@@ -1,9 +1,7 @@
 package couchdb_test
 
 import (
-	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,111 +11,15 @@ import (
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
 )
 
-// wire is a way to a server that can go dead: connections stay open, and
-// nothing passes any more. New ones are as good as ever, or only accepted.
-type wire struct {
-	net.Listener
-	to string
-
-	mu       sync.Mutex
-	frozen   chan struct{} // closed when those that are open are dead
-	mute     bool          // new ones are dead from the start
-	accepted int
-	all      []net.Conn
-}
-
-func newWire(t *testing.T, to string) *wire {
+// newWire is a way to a server that can go dead.
+func newWire(t *testing.T, to string) *couchfake.Wire {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	w, err := couchfake.NewWire(strings.TrimPrefix(to, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{Listener: l, to: to, frozen: make(chan struct{})}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { w.carry(c) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		w.mu.Lock()
-		for _, c := range w.all {
-			_ = c.Close()
-		}
-		w.mu.Unlock()
-		wg.Wait()
-	})
+	t.Cleanup(func() { _ = w.Close() })
 	return w
-}
-
-func (w *wire) carry(client net.Conn) {
-	w.mu.Lock()
-	w.accepted++
-	frozen := w.frozen
-	w.all = append(w.all, client)
-	if w.mute {
-		w.mu.Unlock()
-		return // kept open, never read
-	}
-	server, err := net.Dial("tcp", w.to)
-	if err != nil {
-		w.mu.Unlock()
-		return
-	}
-	w.all = append(w.all, server)
-	w.mu.Unlock()
-	var wg sync.WaitGroup
-	wg.Go(func() { pass(server, client, frozen) })
-	pass(client, server, frozen)
-	wg.Wait()
-}
-
-// pass carries bytes until the wire freezes; then it drops them all.
-func pass(to, from net.Conn, frozen <-chan struct{}) {
-	buf := make([]byte, 4096)
-	for {
-		n, err := from.Read(buf)
-		select {
-		case <-frozen:
-			if err != nil {
-				return // and to stays open
-			}
-			continue
-		default:
-		}
-		if err != nil {
-			_ = to.Close()
-			return
-		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// freeze makes all open connections dead, and new ones too when mute.
-func (w *wire) freeze(mute bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.frozen)
-	w.frozen, w.mute = make(chan struct{}), mute
-}
-
-func (w *wire) thaw() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.mute = false
-}
-
-func (w *wire) connections() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.accepted
 }
 
 // unwatched is open without the count of goroutines, which the wire's spoil.
@@ -135,9 +37,9 @@ func unwatched(t *testing.T, o couchdb.Options) *couchdb.Source {
 // heartbeats that do not come, and no other one of its age is tried.
 func TestHalfOpen(t *testing.T) {
 	s, db := guarded(t, couchfake.HeaderAuth{})
-	w := newWire(t, strings.TrimPrefix(s.URL(), "http://"))
+	w := newWire(t, s.URL())
 	o := quick(t, s)
-	o.URL = "http://reader:first@" + w.Addr().String() + "/db"
+	o.URL = "http://reader:first@" + w.Address() + "/db"
 	o.Timeout = time.Hour // only the heartbeats can tell
 	var silent, retried atomic.Int32
 	o.Events.Ended = func(e couchdb.Ended) {
@@ -149,15 +51,15 @@ func TestHalfOpen(t *testing.T) {
 	src := unwatched(t, o)
 	b := next(t, src, "", untilRows)
 	next(t, src, b.Last, aMoment)
-	before := w.connections()
-	w.freeze(false)
+	before := w.Connections()
+	w.Freeze(false)
 	write(t, db, "b")
 	began := time.Now()
 	b = next(t, src, b.Last, changes.Limit{Idle: time.Hour}) // within the 10 s of next
 	if ids(b) != "b" || silent.Load() != 1 || retried.Load() != 1 {
 		t.Errorf("got %q after %v, %d silences, %d retries", ids(b), time.Since(began), silent.Load(), retried.Load())
 	}
-	if w.connections() == before {
+	if w.Connections() == before {
 		t.Error("no new connection")
 	}
 }
@@ -166,9 +68,9 @@ func TestHalfOpen(t *testing.T) {
 // timeout an attempt, until it speaks again.
 func TestMuteServer(t *testing.T) {
 	s, db := guarded(t, couchfake.HeaderAuth{})
-	w := newWire(t, strings.TrimPrefix(s.URL(), "http://"))
+	w := newWire(t, s.URL())
 	o := quick(t, s)
-	o.URL = "http://reader:first@" + w.Addr().String() + "/db"
+	o.URL = "http://reader:first@" + w.Address() + "/db"
 	o.Timeout = 100 * time.Millisecond
 	third := make(chan struct{})
 	o.Events.Retried = func(r couchdb.Retried) {
@@ -179,9 +81,9 @@ func TestMuteServer(t *testing.T) {
 	src := unwatched(t, o)
 	b := next(t, src, "", untilRows)
 	next(t, src, b.Last, aMoment)
-	w.freeze(true)
+	w.Freeze(true)
 	write(t, db, "b")
-	go func() { <-third; w.thaw() }()
+	go func() { <-third; w.Thaw() }()
 	if b = next(t, src, b.Last, changes.Limit{Idle: time.Hour}); ids(b) != "b" {
 		t.Errorf("got %q", ids(b))
 	}

@@ -180,26 +180,6 @@ func TestRefusedTables(t *testing.T) {
 	want(t, 0, nil, "run", "--once", "--source", url, "--table", dir)
 }
 
-func TestRecreatedDatabase(t *testing.T) {
-	s, _, url := shop(t, couchfake.Options{}, 5)
-	dir := filepath.Join(t.TempDir(), "table")
-	want(t, 0, nil, "run", "--once", "--source", url, "--table", dir)
-	if err := s.Drop("shop"); err != nil {
-		t.Fatal(err)
-	}
-	db, err := s.Create("shop")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Put("x", []byte(`{}`)); err != nil {
-		t.Fatal(err)
-	}
-	want(t, exitRecreated, []string{"shop", "created"}, "run", "--once", "--source", url, "--table", dir)
-	if out := want(t, 0, nil, "query", "--table", dir, "--count"); out != "5\n" {
-		t.Fatalf("the table changed: %q", out)
-	}
-}
-
 // Following: a change appears without a restart; a second writer is refused;
 // being stopped is exit 0.
 func TestFollowAndStop(t *testing.T) {
