@@ -74,7 +74,8 @@ func IncomingWins(stored, incoming *Record) bool {
 
 // Stored is what an index knows of a key in the table. A key that is not Found
 // may still have a Location and an Order: those of the hard delete that hides
-// it, until compaction forgets it.
+// it, until compaction forgets it. An Order alone is that of a hard delete that
+// an index remembers beyond that.
 type Stored struct {
 	Found bool
 	Location

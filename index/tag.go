@@ -142,8 +142,9 @@ func (t *tagger) collapse(rs []hudi.Record) []hudi.Record {
 
 // place decides what becomes of one record, given what the table holds.
 func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
-	// A hard delete that still hides the key counts as a version of it.
-	known := stored.Found || stored.File != ""
+	// A hard delete that still hides the key, or is remembered, counts as a
+	// version of it.
+	known := stored.Found || stored.File != "" || stored.Order != 0
 	era := t.o.Epoch
 	if known {
 		era = max(era, hudi.Era(stored.Order))
@@ -166,7 +167,7 @@ func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
 	case r.Delete:
 		t.Unknown++
 		return nil
-	case known && (r.AnyPartition || r.Key.Partition == stored.Partition):
+	case stored.File != "" && (r.AnyPartition || r.Key.Partition == stored.Partition):
 		// The key still stands in the base file: the row comes back there.
 		t.Inserts++
 		return t.stay(r, stored.Location)

@@ -117,6 +117,11 @@ func TestPlace(t *testing.T) {
 		{name: "rewrite of the same", r: row("k", 3, "3-a", here), stored: lives(3, "3-a", here, "f"), o: TagOptions{Rewrite: true}, want: "+pt=a/f k 3 a", counts: Tagged{Updates: 1}},
 		{name: "rewrite never brings older back", r: row("k", 2, "2-a", here), stored: lives(3, "3-a", here, "f"), o: TagOptions{Rewrite: true}, counts: Tagged{Replayed: 1}},
 
+		{name: "older than a remembered delete", r: row("k", 2, "2-a", here), stored: hidden(3, "", ""), counts: Tagged{Replayed: 1}},
+		{name: "newer than a remembered delete", r: row("k", era(2, 4)-era(2, 0), "4-a", here), stored: hidden(era(2, 3), "", ""), want: fmt.Sprintf("+pt=a/ k %d a", era(2, 4)), counts: Tagged{Inserts: 1}},
+		{name: "a delete again, of what is remembered", r: gone("k", 3), stored: hidden(3, "", ""), counts: Tagged{Unknown: 1}},
+		{name: "a tombstone of what is remembered", r: anywhere(row("k", 4, "4-a", nowhere)), stored: hidden(3, "", ""), want: "+" + nowhere + "/ k 4 null", counts: Tagged{Inserts: 1}},
+
 		{name: "stored era", r: row("k", 1, "1-a", here), stored: lives(era(2, 0), "", here, "f"), want: fmt.Sprintf("+pt=a/f k %d a", era(2, 1)), counts: Tagged{Updates: 1}},
 		{name: "stored era, older sum", r: row("k", 4, "4-a", here), stored: lives(era(2, 7), "", here, "f"), counts: Tagged{Replayed: 1}},
 		{name: "epoch beats the stored era", r: row("k", 1, "1-a", here), stored: lives(9, "9-a", here, "f"), o: TagOptions{Epoch: 1}, want: fmt.Sprintf("+pt=a/f k %d a", era(1, 1)), counts: Tagged{Updates: 1}},

@@ -334,7 +334,18 @@ func (p *Ingest) commit(ctx context.Context, g gathered, shaped normalize.Result
 		}
 		return Progress{}, err
 	}
+	if k, ok := p.o.Index.(keeper); ok {
+		if err := k.Committed(ctx, x.Instant(), placed.Records); err != nil {
+			return Progress{}, fmt.Errorf("keep the keys of commit %s: %w", x.Instant(), err)
+		}
+	}
 	return progress, nil
+}
+
+// keeper is an index that wants to be told what went where: it need not read
+// that from the table then.
+type keeper interface {
+	Committed(ctx context.Context, instant hudi.Time, placed []hudi.Located) error
 }
 
 // fill writes the files of an open commit and completes it.

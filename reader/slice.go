@@ -43,7 +43,10 @@ type merger struct {
 	// meet no base row and are still to be yielded, in that order.
 	newer iter.Seq[*hudi.Record]
 	loose []int32
-	out   hudi.Record
+	// all yields the deletes that met no base row too; inBase says of m.out that
+	// its key stands in the base file.
+	all, inBase bool
+	out         hudi.Record
 	// row is the memory for rows that come out of the logs.
 	row  hudi.Row
 	seen int
@@ -100,6 +103,8 @@ func (m *merger) base(ctx context.Context, logs *newest, yield func(*hudi.Record
 	if m.o.Keys != nil {
 		rows = f.Find(m.o.Keys, m.target, m.order)
 	}
+	m.inBase = true
+	defer func() { m.inBase = false }()
 	for r, err := range rows {
 		if err == nil {
 			err = m.alive(ctx)
@@ -175,7 +180,7 @@ func (m *merger) rest(ctx context.Context, logs *newest, yield func(*hudi.Record
 	}
 	for i := range logs.entries {
 		e := &logs.entries[i]
-		if e.used || e.deleted {
+		if e.used || e.deleted && !m.all {
 			continue
 		}
 		if err := m.alive(ctx); err != nil {
@@ -197,7 +202,9 @@ func (m *merger) emit(yield func(*hudi.Record, error) bool) bool {
 	if m.out.Delete && !m.o.HardDeletes {
 		return true
 	}
-	m.out.Row = m.out.Row[:m.width:m.width]
+	if m.out.Row != nil { // not of a delete that hides nothing
+		m.out.Row = m.out.Row[:m.width:m.width]
+	}
 	return yield(&m.out, nil)
 }
 
