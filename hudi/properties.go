@@ -45,6 +45,12 @@ const (
 	PropBootstrapBase      = "hoodie.bootstrap.base.path"
 	PropChecksum           = "hoodie.table.checksum"
 	PropMultipleBaseFormat = "hoodie.table.multiple.base.file.formats.enable"
+
+	// Settings of Hudi's writers, which take them from the table where it has
+	// them. Hudi itself does not keep them there.
+	PropIndexType = "hoodie.index.type"
+	PropBuckets   = "hoodie.bucket.index.num.buckets"
+	PropHashField = "hoodie.bucket.index.hash.field"
 )
 
 // Properties are the settings of a table as hoodie.properties holds them. They

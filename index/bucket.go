@@ -102,6 +102,15 @@ func (b *Bucket) groups(ctx context.Context, v *table.View, partition string) (m
 	return hudi.BucketSlices(list, b.o.Buckets)
 }
 
+// bucket is that of a key.
+func (b *Bucket) bucket(v *table.View, key string) int {
+	field := b.o.HashField
+	if field == "" {
+		field = v.Table().KeyColumn()
+	}
+	return hudi.BucketBy(key, field, b.o.Buckets)
+}
+
 // share are the keys asked for that belong to one bucket.
 type share struct {
 	bucket int
@@ -111,14 +120,10 @@ type share struct {
 // sort gives the keys asked for to their buckets, of which only those that get
 // some are named.
 func (b *Bucket) sort(v *table.View, q *query) []share {
-	field := b.o.HashField
-	if field == "" {
-		field = v.Table().KeyColumn()
-	}
 	byBucket := map[int][]string{}
 	for i := range q.sorted {
 		key := q.sorted[i].Key()
-		n := hudi.BucketBy(key, field, b.o.Buckets)
+		n := b.bucket(v, key)
 		byBucket[n] = append(byBucket[n], key)
 	}
 	wanted := make([]share, 0, len(byBucket))
@@ -135,4 +140,75 @@ func (b *Bucket) search(ctx context.Context, q *query, s hudi.Slice, keys *basef
 		return fmt.Errorf("look into file group %q of partition %q: %w", s.File, s.Partition, err)
 	}
 	return nil
+}
+
+// verified is how many file groups Verify looks into.
+const verified = 64
+
+// Verify says whether a table that somebody else wrote has this number of
+// buckets, as far as its files show: each file group is of one of them, none
+// are of the same, and the least and greatest keys of some base files are in
+// their buckets. A hudi.ErrBuckets says what is not so.
+func (b *Bucket) Verify(ctx context.Context, v *table.View) error {
+	partitions, err := v.Partitions(ctx)
+	if err != nil {
+		return err
+	}
+	left := verified
+	for _, partition := range partitions {
+		groups, err := b.groups(ctx, v, partition)
+		if err != nil {
+			return err
+		}
+		for n, s := range groups {
+			if left == 0 || s.Base.Name == "" {
+				continue
+			}
+			left--
+			if err := b.verify(ctx, v, n, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Bucket) verify(ctx context.Context, v *table.View, bucket int, s *hudi.Slice) error {
+	f, err := readFacts(ctx, v, *s)
+	if err != nil || f.rows == 0 || f.max == "" {
+		return err
+	}
+	for _, key := range []string{f.min, f.max} {
+		if n := b.bucket(v, key); n != bucket {
+			return fmt.Errorf("%w: file group %q of partition %q holds the key %q, which is of bucket %d of %d",
+				hudi.ErrBuckets, s.File, s.Partition, key, n, b.o.Buckets)
+		}
+	}
+	return nil
+}
+
+// Bucketed says whether the file groups of a table look like those of a bucket
+// index, and which bucket is the greatest.
+func Bucketed(ctx context.Context, v *table.View) (greatest int, bucketed bool, err error) {
+	// Random ids have a number as their first eight digits once in 43, one this
+	// small once in 10,000.
+	const most = 1 << 16
+	partitions, err := v.Partitions(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, partition := range partitions {
+		list, err := v.Slices(ctx, partition)
+		if err != nil {
+			return 0, false, err
+		}
+		for _, s := range list {
+			n, ok := hudi.BucketOf(s.File)
+			if !ok || n > most {
+				return 0, false, nil
+			}
+			greatest, bucketed = max(greatest, n), true
+		}
+	}
+	return greatest, bucketed, nil
 }

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,38 +11,6 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/table"
 )
-
-// ErrPinned means that the configuration asks for something else than what the table
-// was created with.
-var ErrPinned = errors.New("the table pins another setting")
-
-// Layout is what a table pins at creation beside its ordering rule.
-type Layout struct {
-	// Index is "bloom" or "bucket", Buckets the number of the latter's file
-	// groups in each partition.
-	Index   string `json:"index"`
-	Buckets int    `json:"buckets,omitempty"`
-	// Scope is "partition" when a record key is unique only within its
-	// partition; empty when it is in the whole table.
-	Scope string `json:"scope,omitempty"`
-	// Key is the column of the record key.
-	Key string `json:"key"`
-	// PartitionField is the document's field, PartitionFormat and Timezone how
-	// its values become folders; empty for a table without partitions.
-	PartitionField  string `json:"partition_field,omitempty"`
-	PartitionFormat string `json:"partition_format,omitempty"`
-	Timezone        string `json:"timezone,omitempty"`
-	// PartitionName is the column and the folder's name.
-	PartitionName string `json:"partition_name,omitempty"`
-}
-
-func (l Layout) encode() string {
-	b, err := json.Marshal(l)
-	if err != nil { // strings always marshal
-		panic(err)
-	}
-	return string(b)
-}
 
 // restore finds where the last commit left off.
 func (p *Ingest) restore(ctx context.Context, v *table.View) error {
@@ -78,15 +45,19 @@ func (p *Ingest) restore(ctx context.Context, v *table.View) error {
 
 // checkPinned compares what the table was created with to what is asked for.
 func (p *Ingest) checkPinned(ctx context.Context, v *table.View) error {
-	for key, want := range map[string]string{commitmeta.ExtraOrdering: p.o.Ordering, commitmeta.ExtraLayout: p.o.Layout.encode()} {
-		have, at, found, err := v.Extra(ctx, key)
-		if err != nil {
-			return fmt.Errorf("find %s: %w", key, err)
-		}
-		if found && have != want {
-			return fmt.Errorf("%w: %s is %s in commit %s, the configuration says %s; "+
-				"use the table's settings, or another table", ErrPinned, key, have, at.Time, want)
-		}
+	have, err := ReadPins(ctx, v)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(have.Check(p.o.pins()), have.CheckFiles(ctx, v, p.o.pins())); err != nil {
+		return err
+	}
+	if len(have.stale) == 0 {
+		return nil
+	}
+	// A rebucketing died after its commit, which is what counts.
+	if err := p.o.Table.UpdateProperties(ctx, have.stale); err != nil {
+		return fmt.Errorf("bring hoodie.properties up to %s: %w", have.Where, err)
 	}
 	return nil
 }

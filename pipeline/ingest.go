@@ -58,6 +58,9 @@ type Options struct {
 	Ordering string
 	// Layout is what the table pins, as written into each commit.
 	Layout Layout
+	// BareFolders, PlainFolders are how partition folders are named; the table
+	// must name them so too.
+	BareFolders, PlainFolders bool
 	// Writer is how files are cut.
 	Writer writer.Options
 	// Clock is the wall clock; default time.Now.
@@ -137,6 +140,11 @@ func (o Options) withDefaults() Options {
 		o.Clock = time.Now
 	}
 	return o
+}
+
+// pins are those of the options that a table holds on to.
+func (o *Options) pins() Pins {
+	return Pins{Layout: o.Layout, Ordering: o.Ordering, BareFolders: o.BareFolders, PlainFolders: o.PlainFolders}
 }
 
 // Ingest follows one source into one table. It holds no progress of its own:

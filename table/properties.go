@@ -181,6 +181,39 @@ func checkNoSchemaHistory(ctx context.Context, b *storage.Bucket) error {
 	return nil
 }
 
+// UpdateProperties changes settings in hoodie.properties as Hudi does: it keeps
+// the file as it was beside it, and removes that when the new one stands. It
+// needs the Lease; a copy that another update left is Recover's to remove. This
+// Table goes on with the settings that it was opened with.
+func (t *Table) UpdateProperties(ctx context.Context, values map[string]string) error {
+	if err := t.needLease("update the properties"); err != nil {
+		return err
+	}
+	was, err := readProperties(ctx, t.bucket)
+	if err != nil {
+		return err
+	}
+	is := was.Properties
+	for k, value := range values {
+		is = is.With(k, value)
+	}
+	is = is.With(hudi.PropChecksum, is.Checksum())
+	if err := errors.Join(checkReadable(is), checkWritable(is)); err != nil {
+		return fmt.Errorf("update %s: %w", propertiesName, err)
+	}
+	if _, err := t.bucket.PutIfAbsent(ctx, propertiesBackup, was.Encode(t.now())); err != nil {
+		if errors.Is(err, storage.ErrExist) {
+			return hinted(ErrRecover, "restart the writer: it recovers the table when it starts", "%s is there", propertiesBackup)
+		}
+		return fmt.Errorf("update %s: %w", propertiesName, err)
+	}
+	// In place and at once: nobody meets a table without the file.
+	if _, err := t.bucket.Put(ctx, propertiesName, is.Encode(t.now())); err != nil {
+		return fmt.Errorf("update %s: %w", propertiesName, err)
+	}
+	return t.bucket.DeleteIfExists(ctx, propertiesBackup)
+}
+
 // createProperties are the settings of a new table: those of Hudi 0.15, and
 // the newer names of the same things for Hudi 1.x.
 func createProperties(c CreateOptions) (hudi.Properties, error) {

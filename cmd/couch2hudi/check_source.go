@@ -169,29 +169,20 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 
 // pins compares what the table was created with to the config.
 func (c *checker) pins(ctx context.Context, cfg config.Config, t *checkedTable) {
-	encoded, err := json.Marshal(layout(cfg))
-	if err != nil {
-		c.fail("table.pinned", err, "")
-		return
+	have, err := pipeline.ReadPins(ctx, t.view)
+	if err == nil {
+		err = errors.Join(have.Check(pins(cfg)), have.CheckFiles(ctx, t.view, pins(cfg)))
 	}
-	failed, pinned := false, false
-	for _, pin := range []struct{ key, want string }{
-		{commitmeta.ExtraOrdering, pipeline.OrderingLeafSum}, {commitmeta.ExtraLayout, string(encoded)},
-	} {
-		have, at, found, err := t.view.Extra(ctx, pin.key)
-		switch {
-		case err != nil:
-			c.fail("table.pinned", fmt.Errorf("find %s: %w", pin.key, err), "")
-			failed = true
-		case found && have != pin.want:
-			c.fail("table.pinned", fmt.Errorf("%w: %s is %s in commit %s, the config says %s", pipeline.ErrPinned, pin.key, have, at.Time, pin.want),
-				"use the table's settings, or another table")
-			failed = true
+	var differ *pipeline.PinsError
+	switch {
+	case errors.As(err, &differ):
+		for _, e := range differ.All {
+			c.fail("table.pinned", e, e.Hint())
 		}
-		pinned = pinned || found
-	}
-	if !failed && pinned {
-		c.ok("table.pinned", "index, key and partitions are as the config has them")
+	case err != nil:
+		c.fail("table.pinned", err, "")
+	case have.Known:
+		c.ok("table.pinned", "index, key and partitions are as the config has them, says %s", have.Where)
 	}
 	c.columns(ctx, cfg, t)
 }

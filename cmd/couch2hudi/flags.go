@@ -17,6 +17,8 @@ func configFlags(c *cobra.Command, file *string) {
 	d := config.Default()
 	shapeFlags(c, file)
 	c.Flags().String("table", "", "file:///path or a bare path")
+	c.Flags().String("index", d.Table.Index, "how keys are found, for the table's life: bloom, or bucket (the id's hash names the file)")
+	c.Flags().Int("buckets", d.Table.Buckets, "with --index bucket: file groups in each partition, for the table's life (see rebucket)")
 	c.Flags().String("since", d.Source.Since, "where to begin when the table has no checkpoint: 0, now, or a seq")
 	c.Flags().Duration("commit-interval", time.Duration(d.Commit.Interval), "close a commit this long after its first row")
 	c.Flags().String("log-format", "", "text or json (default: text on a terminal, else json)")

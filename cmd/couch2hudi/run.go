@@ -47,7 +47,8 @@ in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
 		Example: `  couch2hudi run --source couchdb://user:pass@localhost:5984/shop --table ./shop-table
   couch2hudi run -c couch2hudi.yaml --once
   couch2hudi run --source http://localhost:5984/shop --table ./shop-table \
-      --partition-field createdAt --partition-format yyyyMMdd --commit-interval 10s`,
+      --partition-field createdAt --partition-format yyyyMMdd --commit-interval 10s
+  couch2hudi run -c couch2hudi.yaml --index bucket --buckets 64`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(c, file)
 			if err != nil {
@@ -147,12 +148,13 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 	o := pipeline.Options{Source: source, Table: t, Name: cfg.Source.Name, Once: f.once,
 		Interval: time.Duration(cfg.Commit.Interval), MaxRows: cfg.Commit.MaxRows, MaxBytes: int64(cfg.Commit.MaxBytes),
 		Memory: int64(cfg.Memory), Replay: f.replay, Rewrite: f.rewrite, AcceptRecreated: f.acceptRecreated,
-		Layout: layout(cfg), Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writerOptions(cfg)}
+		Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writerOptions(cfg)}
+	pinned := pins(cfg)
+	o.Layout, o.Ordering, o.BareFolders, o.PlainFolders = pinned.Layout, pinned.Ordering, pinned.BareFolders, pinned.PlainFolders
 	if cfg.Index.Scope == config.ScopePartition {
 		o.Scope = index.Partition
 	}
-	const shares = 8 // of the memory: footers remembered, and each group that is looked into
-	o.Index = index.NewBloom(index.BloomOptions{CacheBytes: o.Memory / shares, Memory: o.Memory / shares, IgnoreRanges: !cfg.Index.PruneByRanges})
+	o.Index = newIndex(cfg)
 	n, err := newNormalizer(cfg, t.Name())
 	if err != nil {
 		return o, err
@@ -176,16 +178,39 @@ func writerOptions(cfg config.Config) writer.Options {
 	if o.MaxRewrite == 0 {
 		o.MaxRewrite = -1
 	}
+	if cfg.Table.Index == config.IndexBucket {
+		o.Buckets = cfg.Table.Buckets
+	}
 	return o
 }
 
-func layout(cfg config.Config) pipeline.Layout {
-	l := pipeline.Layout{Index: cfg.Table.Index, Key: hudi.ColumnID}
+// newIndex is the index that the config names.
+func newIndex(cfg config.Config) index.Index {
+	const shares = 8 // of the memory: footers remembered, and each group that is looked into
+	share := int64(cfg.Memory) / shares
+	if cfg.Table.Index == config.IndexBucket {
+		return index.NewBucket(index.BucketOptions{Buckets: cfg.Table.Buckets, Memory: share})
+	}
+	return index.NewBloom(index.BloomOptions{CacheBytes: share, Memory: share, IgnoreRanges: !cfg.Index.PruneByRanges})
+}
+
+// pins are what the config asks of a table, for ever.
+func pins(cfg config.Config) pipeline.Pins {
+	p := pipeline.Pins{Layout: pipeline.Layout{Index: cfg.Table.Index, Key: hudi.ColumnID}, Ordering: pipeline.OrderingLeafSum}
+	if p.Index == config.IndexBucket {
+		p.Buckets = cfg.Table.Buckets
+	}
 	if cfg.Index.Scope == config.ScopePartition {
-		l.Scope = cfg.Index.Scope
+		p.Scope = cfg.Index.Scope
 	}
-	if p := cfg.Table.Partition; p.Field != "" {
-		l.PartitionField, l.PartitionFormat, l.Timezone, l.PartitionName = p.Field, p.Format, p.Timezone, p.Name
+	part := cfg.Table.Partition
+	if part.Field == "" {
+		return p
 	}
-	return l
+	p.PartitionField, p.PartitionFormat, p.Timezone, p.PartitionName = part.Field, part.Format, part.Timezone, part.Name
+	p.BareFolders, p.PlainFolders = !part.HiveStyle, !part.URLEncode
+	if part.Moves == config.MovesStay {
+		p.Moves = part.Moves
+	}
+	return p
 }

@@ -193,7 +193,7 @@ func openOrCreate(ctx context.Context, b *storage.Bucket, path string, cfg confi
 	if err != nil {
 		return nil, fmt.Errorf("identify source: %w", err)
 	}
-	c := table.CreateOptions{Name: cfg.Table.Name, OrderColumn: hudi.ColumnRevOrder, KeyColumn: hudi.ColumnID}
+	c := table.CreateOptions{Name: cfg.Table.Name, OrderColumn: hudi.ColumnRevOrder, KeyColumn: hudi.ColumnID, Extra: pins(cfg).Properties()}
 	if c.Name == "" {
 		c.Name = id.Name
 	}
@@ -254,6 +254,10 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 	set("partition-field", &cfg.Table.Partition.Field)
 	set("partition-format", &cfg.Table.Partition.Format)
 	set("deletes", &cfg.Table.Deletes)
+	set("index", &cfg.Table.Index)
+	if flags.Changed("buckets") {
+		cfg.Table.Buckets, _ = flags.GetInt("buckets")
+	}
 	set("log-format", &cfg.Log.Format)
 	set("log-level", &cfg.Log.Level)
 	if flags.Changed("commit-interval") {
