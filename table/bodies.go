@@ -95,8 +95,10 @@ type plans struct {
 	// compacting are the groups of a pending compaction, with the slice that
 	// it reads.
 	compacting map[hudi.Location]hudi.Time
-	// clustering says that the instant is a clustering.
+	// clustering says that the instant is a clustering, of the groups in
+	// clustered.
 	clustering bool
+	clustered  []hudi.Location
 }
 
 // plan reads the plan of a pending compaction, log compaction or replacecommit.
@@ -130,7 +132,7 @@ func (t *Table) plan(ctx context.Context, i timeline.Instant) (*plans, error) {
 func decodePlan(a commitmeta.Action, data []byte) (*plans, error) {
 	if a == commitmeta.ActionReplaceCommit {
 		r, err := commitmeta.DecodeReplacePlan(data)
-		return &plans{clustering: r.Clustering != nil}, err
+		return &plans{clustering: r.Clustering != nil, clustered: r.Locations()}, err
 	}
 	c, err := commitmeta.DecodeCompactionPlan(data)
 	if err != nil {

@@ -39,6 +39,11 @@ var (
 	ErrCommitted = errors.New("the transaction is committed")
 	// ErrFinished: the transaction was committed or aborted before.
 	ErrFinished = errors.New("the transaction is finished")
+	// ErrBusy: another process, or another transaction of this one, is at work
+	// on what was asked for.
+	ErrBusy = errors.New("somebody is at work on it")
+	// ErrNotPending: the compaction is not planned, or no longer.
+	ErrNotPending = errors.New("no pending compaction")
 	// ErrBody: what a commit says does not agree with what was written.
 	ErrBody = errors.New("commit metadata does not fit the files written")
 	// ErrNoSchema: no commit holds a schema and neither do the properties.

@@ -123,6 +123,9 @@ func (t *Table) onlyOwn(was, is []timeline.Instant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, i := range differences(was, is) {
+		if i.Action == commitmeta.ActionCompaction {
+			continue // pending: none of its files is seen
+		}
 		if t.own[i.Time] == nil {
 			return false
 		}

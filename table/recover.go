@@ -15,7 +15,8 @@ import (
 
 // Recover rolls back every commit and deltacommit that a dead writer, ours or
 // another engine, left unfinished, and says which. It finishes rollbacks that
-// were begun. Pending compactions and clusterings stay. Files are found by
+// were begun. Pending compactions and clusterings stay; of a compaction whose
+// executor died the plan stays, and what it had written goes. Files are found by
 // markers and by listing, and deleted; no command blocks are written. Rollback
 // instants are written as Hudi writes them. It may be interrupted anywhere and
 // run again. It also removes what else dead writers leave: hidden parts of
@@ -34,6 +35,33 @@ func (t *Table) Recover(ctx context.Context) ([]timeline.Instant, error) {
 	if err := t.restoreProperties(ctx); err != nil {
 		return nil, err
 	}
+	compacted, err := t.recoverServices(ctx)
+	if err != nil {
+		return compacted, err
+	}
+	instants, err := t.list(ctx)
+	if err != nil {
+		return compacted, err
+	}
+	rolled, err := t.recoverInstants(ctx, instants)
+	rolled = append(compacted, rolled...)
+	if err != nil {
+		return rolled, err
+	}
+	return rolled, t.removeOrphans(ctx)
+}
+
+// recoverServices does what must not be done beside a running compaction of
+// another process of ours. Beside one it is left to the next Recover.
+func (t *Table) recoverServices(ctx context.Context) (rolled []timeline.Instant, err error) {
+	lock, err := t.lockCompactions(ctx)
+	if errors.Is(err, ErrBusy) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	if _, err := t.bucket.Sweep(ctx); err != nil {
 		return nil, err
 	}
@@ -41,11 +69,7 @@ func (t *Table) Recover(ctx context.Context) ([]timeline.Instant, error) {
 	if err != nil {
 		return nil, err
 	}
-	rolled, err := t.recoverInstants(ctx, instants)
-	if err != nil {
-		return rolled, err
-	}
-	return rolled, t.removeOrphans(ctx)
+	return t.recoverCompactions(ctx, instants)
 }
 
 // recoverInstants finishes rollbacks, then rolls back what is pending.
@@ -239,6 +263,9 @@ func (t *Table) removeOrphans(ctx context.Context) error {
 		if err := t.removeFolder(ctx, tempFolder+string(at)+"/"); err != nil {
 			return err
 		}
+	}
+	if err := t.removeHeartbeats(ctx, pending); err != nil {
+		return err
 	}
 	return t.removeAside(ctx, func(at hudi.Time) bool { return !v.Committed(at) && !pending(at) })
 }

@@ -66,6 +66,9 @@ type Table struct {
 	options      Options
 	bodies       *bodyCache
 
+	// starting is held while a delta commit begins or a compaction is planned:
+	// no log file may come between the plan's view and its instant.
+	starting sync.Mutex
 	// viewing is held while a view is made, which reads; mu only for moments.
 	viewing sync.Mutex
 	view    *View // guarded by viewing
@@ -245,12 +248,7 @@ func (t *Table) nextTime(instants []timeline.Instant) (hudi.Time, error) {
 			t.last = i.Time
 		}
 	}
-	now := t.now()
-	if t.properties.Get(hudi.PropZone) != "UTC" && t.options.Zone != nil {
-		_, offset := now.In(t.options.Zone).Zone()
-		now = now.Add(time.Duration(offset) * time.Second)
-	}
-	next := hudi.FormatTime(now)
+	next := t.Now()
 	if t.last != "" && !next.After(t.last) {
 		var err error
 		if next, err = t.last.Next(); err != nil {

@@ -28,11 +28,12 @@ const (
 	MarkAppend Marker = "APPEND"
 )
 
-// Txn is one delta commit in the making. Create may be called concurrently;
+// Txn is one delta commit, or the run of a compaction, in the making. Create may be called concurrently;
 // everything else by one goroutine. End it with Commit or Abort.
 type Txn struct {
 	table   *Table
 	instant hudi.Time
+	action  commitmeta.Action
 	view    *View
 	begun   []timeline.Instant // the timeline as Begin found it
 
@@ -57,11 +58,13 @@ func (t *Table) Begin(ctx context.Context) (*Txn, error) {
 	if t.options.ReadOnly {
 		return nil, fmt.Errorf("begin: %w: the table was opened to be read only", ErrUnsupported)
 	}
+	t.starting.Lock()
+	defer t.starting.Unlock()
 	v, err := t.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.mayBegin(ctx, v.instants); err != nil {
+	if err := t.mayBegin(ctx, v.instants, false); err != nil {
 		return nil, err
 	}
 	// Another writer may have taken the very millisecond.
@@ -79,7 +82,7 @@ func (t *Table) begin(ctx context.Context, v *View) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Txn{table: t, instant: instant, view: v, begun: v.instants, files: map[string]*upload{}}
+	x := &Txn{table: t, instant: instant, action: commitmeta.ActionDeltaCommit, view: v, begun: v.instants, files: map[string]*upload{}}
 	t.mu.Lock()
 	t.own.add(instant)
 	t.open[instant] = x
@@ -101,8 +104,9 @@ func (t *Table) begin(ctx context.Context, v *View) (*Txn, error) {
 	return x, nil
 }
 
-// mayBegin refuses to write beside what is unfinished.
-func (t *Table) mayBegin(ctx context.Context, instants []timeline.Instant) error {
+// mayBegin refuses to write beside what is unfinished. Who writes to none of a
+// clustering's groups may say so.
+func (t *Table) mayBegin(ctx context.Context, instants []timeline.Instant, clustering bool) error {
 	for _, i := range instants {
 		if i.Done() {
 			continue
@@ -126,6 +130,9 @@ func (t *Table) mayBegin(ctx context.Context, instants []timeline.Instant) error
 			if !p.clustering {
 				return hinted(ErrRecover, "restart the writer: it recovers the table when it starts", "%s", i)
 			}
+			if clustering {
+				continue
+			}
 			// A row written to a group that is being rewritten would be lost.
 			return hinted(ErrForeign, "let the engine that planned the clustering finish or cancel it", "%s is a clustering", i)
 		default: // does not matter to a delta commit
@@ -139,7 +146,11 @@ func errRestore(i timeline.Instant) error {
 }
 
 func (x *Txn) at(s timeline.State) timeline.Instant {
-	return timeline.Instant{Time: x.instant, Action: commitmeta.ActionDeltaCommit, State: s}
+	i := timeline.Instant{Time: x.instant, Action: x.action, State: s}
+	if i.Done() && i.Action == commitmeta.ActionCompaction {
+		i.Action = commitmeta.ActionCommit
+	}
+	return i
 }
 
 // Instant is the transaction's time.

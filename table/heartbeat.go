@@ -1,0 +1,176 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/storage"
+)
+
+const (
+	heartbeatFolder = hoodieFolder + ".heartbeat/"
+	// heartbeatEvery is Hudi's interval, heartbeatOver when Hudi takes a writer
+	// for dead: two beats missed.
+	heartbeatEvery = time.Minute
+	heartbeatOver  = 2 * heartbeatEvery
+	// heartbeatOurs is what our heartbeats hold; Hudi's are empty and it reads
+	// none. Of ours, the lock says whether they live.
+	heartbeatOurs = "couch2hudi\n"
+)
+
+// heartbeat is a file that is written again as long as its writer lives.
+type heartbeat struct {
+	table  *Table
+	name   string
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+func (t *Table) startHeartbeat(ctx context.Context, at hudi.Time) (*heartbeat, error) {
+	h := &heartbeat{table: t, name: heartbeatFolder + string(at)}
+	if _, err := t.bucket.Put(ctx, h.name, []byte(heartbeatOurs)); err != nil {
+		return nil, err
+	}
+	// Until stop: a run whose ctx ended is still at work taking itself back.
+	ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	h.done.Add(1)
+	go func() {
+		defer h.done.Done()
+		tick := time.NewTicker(heartbeatEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				// A beat that failed is followed by another.
+				_, _ = t.bucket.Put(ctx, h.name, []byte(heartbeatOurs))
+			}
+		}
+	}()
+	return h, nil
+}
+
+// stop ends the beats. The file stays: whoever removes the inflight file removes
+// it then.
+func (h *heartbeat) stop() {
+	h.cancel()
+	h.done.Wait()
+}
+
+// lives says whether an inflight compaction's executor is still at work. The
+// caller holds the lock of our executors, so one of ours is dead. Others give a
+// heartbeat, or none: then their latest sign of life is what they wrote last.
+func (t *Table) lives(ctx context.Context, i timeline.Instant) (bool, error) {
+	name := heartbeatFolder + string(i.Time)
+	const most = 1 << 10
+	o, err := t.bucket.Stat(ctx, name)
+	switch {
+	case errors.Is(err, storage.ErrNotExist):
+		last := i.Modified
+		for m, err := range t.bucket.List(ctx, tempFolder+string(i.Time)+"/") {
+			if err != nil {
+				return false, err
+			}
+			if m.Modified.After(last) {
+				last = m.Modified
+			}
+		}
+		return t.now().Sub(last) < heartbeatOver, nil
+	case err != nil:
+		return false, err
+	}
+	data, err := t.bucket.ReadAll(ctx, name, most)
+	if err != nil && !errors.Is(err, storage.ErrNotExist) {
+		return false, err
+	}
+	return string(data) != heartbeatOurs && t.now().Sub(o.Modified) < heartbeatOver, nil
+}
+
+// rollBackCompaction removes what a dead executor left of a compaction: its base
+// files by their markers and by listing, then the inflight file. The plan stays
+// valid. The caller holds the lock; ErrBusy when another engine's executor lives.
+func (t *Table) rollBackCompaction(ctx context.Context, i timeline.Instant, p commitmeta.CompactionPlan) error {
+	if i.State != timeline.Inflight {
+		return nil
+	}
+	living, err := t.lives(ctx, i)
+	if err != nil {
+		return err
+	}
+	if living {
+		return hinted(ErrBusy, fmt.Sprintf("let it finish, or wait %s after its end", heartbeatOver), "another engine runs compaction %s", i.Time)
+	}
+	files, err := t.marked(ctx, i.Time)
+	if err != nil {
+		return err
+	}
+	listed := map[string]bool{}
+	for k := range p.Operations {
+		if part := p.Operations[k].Partition; !listed[part] {
+			listed[part] = true
+			list, err := newFiles(t.bucket).partition(ctx, part)
+			if err != nil {
+				return err
+			}
+			for _, f := range list {
+				files = append(files, found{partition: part, name: f.Name})
+			}
+		}
+	}
+	defer t.disown(i.Time)
+	for _, f := range uniq(files) {
+		// Log files of that instant are commits' that came after the plan.
+		if n, err := hudi.ParseBaseFileName(f.name); err != nil || n.Instant != i.Time {
+			continue
+		}
+		if err := t.bucket.DeleteIfExists(ctx, f.object()); err != nil {
+			return err
+		}
+	}
+	if err := t.removeInstant(ctx, i, timeline.Inflight); err != nil {
+		return err
+	}
+	if err := t.removeFolder(ctx, tempFolder+string(i.Time)+"/"); err != nil {
+		return err
+	}
+	return t.bucket.DeleteIfExists(ctx, heartbeatFolder+string(i.Time))
+}
+
+// recoverCompactions rolls back what dead executors left, and says which. One
+// that lives, in another engine, stays.
+func (t *Table) recoverCompactions(ctx context.Context, instants []timeline.Instant) ([]timeline.Instant, error) {
+	var rolled []timeline.Instant
+	for _, i := range instants {
+		if i.Action != commitmeta.ActionCompaction || i.State != timeline.Inflight {
+			continue
+		}
+		p, err := t.CompactionPlan(ctx, i.Time)
+		if err == nil {
+			err = t.rollBackCompaction(ctx, i, p)
+		}
+		if errors.Is(err, ErrBusy) || errors.Is(err, ErrNotPending) {
+			continue
+		}
+		if err != nil {
+			return rolled, err
+		}
+		rolled = append(rolled, i)
+	}
+	return rolled, nil
+}
+
+// removeHeartbeats removes those of instants that are not pending.
+func (t *Table) removeHeartbeats(ctx context.Context, pending func(hudi.Time) bool) error {
+	return t.removeEach(ctx, heartbeatFolder, func(name string) bool {
+		_, last := split(name)
+		at, err := hudi.ParseTime(last)
+		return err == nil && !pending(at)
+	})
+}
