@@ -41,9 +41,10 @@ type State struct {
 // file groups go to one new log file a group. New keys go to small base files,
 // which are written again with all that the commit has for them, as far as
 // Options.MaxRewrite allows, and to new base files; with Options.Buckets to the
-// file group of their bucket. New base files are in the order of keys as UTF-16
-// units. The result is in the order of partitions and, within one, known groups
-// before new ones.
+// file group of their bucket, and it is a hudi.ErrBuckets when the groups of a
+// partition are not those of the buckets. New base files are in the order of
+// keys as UTF-16 units. The result is in the order of partitions and, within
+// one, known groups before new ones.
 func Assign(st State, rs []hudi.Located, o Options) ([]Assignment, error) {
 	known, fresh := map[hudi.Location][]*hudi.Located{}, map[string][]*hudi.Located{}
 	for i := range rs {
@@ -64,7 +65,9 @@ func Assign(st State, rs []hudi.Located, o Options) ([]Assignment, error) {
 	}
 	p := &packer{o: o, latest: st.Latest, sizes: sizesOf(st.RowBytes, fresh), rewritten: map[hudi.Location]int{}}
 	if o.Buckets > 0 {
-		p.buckets(fresh, known)
+		if err := p.buckets(fresh, known); err != nil {
+			return nil, err
+		}
 	} else {
 		p.pack(fresh)
 	}

@@ -157,7 +157,7 @@ func TestAssignKeepsEveryRecord(t *testing.T) {
 		for i := range r.IntN(300) {
 			p, f := fmt.Sprintf("p=%d", r.IntN(4)), ""
 			if r.IntN(2) == 0 {
-				f = fmt.Sprintf("g%d-0", r.IntN(5))
+				f = string(hudi.BucketFile(r.IntN(5), "00000000-0000-4000-8000-000000000000"))
 				at := hudi.Location{Partition: p, File: hudi.FileID(f)}
 				if !slices.ContainsFunc(latest[p], func(s hudi.Slice) bool { return s.Location == at }) {
 					latest[p] = append(latest[p], sized(p, f, r.Int64N(3000), r.Int64N(300)))

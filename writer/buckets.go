@@ -9,22 +9,19 @@ import (
 
 // buckets gives new keys to the file groups of their buckets: one a partition
 // and bucket, whatever its size. Where there is one the keys go to its log,
-// with what else the commit has for it.
-func (p *packer) buckets(fresh map[string][]*hudi.Located, known map[hudi.Location][]*hudi.Located) {
+// with what else the commit has for it; the first of a bucket go to a base file,
+// because some readers see no group without one.
+func (p *packer) buckets(fresh map[string][]*hudi.Located, known map[hudi.Location][]*hudi.Located) error {
 	for _, partition := range slices.Sorted(maps.Keys(fresh)) {
-		records := fresh[partition]
-		groups := map[int]hudi.FileID{}
-		for _, s := range p.latest[partition] {
-			if b, ok := hudi.BucketOf(s.File); ok {
-				groups[b] = s.File
-			}
+		groups, err := hudi.BucketSlices(p.latest[partition], p.o.Buckets)
+		if err != nil {
+			return err
 		}
 		first := map[int][]*hudi.Located{}
-		for _, r := range records {
+		for _, r := range fresh[partition] {
 			b := hudi.Bucket(r.Key.Record, p.o.Buckets)
-			if file, there := groups[b]; there {
-				at := hudi.Location{Partition: partition, File: file}
-				known[at] = append(known[at], r)
+			if s := groups[b]; s != nil {
+				known[s.Location] = append(known[s.Location], r)
 			} else {
 				first[b] = append(first[b], r)
 			}
@@ -33,4 +30,5 @@ func (p *packer) buckets(fresh map[string][]*hudi.Located, known map[hudi.Locati
 			p.create(hudi.Location{Partition: partition, File: hudi.BucketFile(b, p.o.newID())}, first[b])
 		}
 	}
+	return nil
 }
