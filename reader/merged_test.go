@@ -83,29 +83,36 @@ func TestMerged(t *testing.T) {
 // A base file of another writer may be in any order: nothing is lost or twice.
 func TestMergedWithoutOrder(t *testing.T) {
 	f := newFixture(t)
-	x, body := f.begin()
-	name := hudi.BaseFileName{File: "g-0", Token: "0-0-0", Instant: x.Instant()}.String()
-	w := baseOf("pt=a", "g-0", put("m", 1, "m1"), put("c", 7, "c7"), put("x", 1, "x1"), put("b", 1, "b1"))
-	w.spoil = func([]byte) []byte {
-		var p pieces
-		if err := f.unsorted(&p, name, hudi.Stamp{Instant: x.Instant()}, []hudi.Record{put("m", 1, "m1"), put("c", 7, "c7"), put("x", 1, "x1"), put("b", 1, "b1")}); err != nil {
-			t.Fatal(err)
-		}
-		return p.data
-	}
-	stat, err := f.store(t.Context(), x, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body.Stats["pt=a"] = append(body.Stats["pt=a"], stat)
-	if err := x.Commit(t.Context(), body); err != nil {
-		t.Fatal(err)
-	}
-	f.commit(logOf("pt=a", "g-0", x.Instant(), 1, put("n", 1, "n1"), put("b", 2, "b2"), put("c", 6, "late")))
+	at := f.commitUnsorted([]hudi.Record{put("m", 1, "m1"), put("c", 7, "c7"), put("x", 1, "x1"), put("b", 1, "b1")})
+	f.commit(logOf("pt=a", "g-0", at, 1, put("n", 1, "n1"), put("b", 2, "b2"), put("c", 6, "late")))
 	got := f.merged([]hudi.Record{put("a", 1, "a1"), put("c", 5, "later"), put("x", 2, "x2")}, reader.Options{})
 	if want := []string{"*a 1 a1", "m 1 m1", "c 7 c7", "n 1 n1", "*x 2 x2", "b 2 b2"}; !slices.Equal(got, want) {
 		t.Fatalf("got\n%q\nwant\n%q", got, want)
 	}
+}
+
+// commitUnsorted commits a base file of group g-0 in the order of its records.
+func (f *fixture) commitUnsorted(rs []hudi.Record) hudi.Time {
+	f.t.Helper()
+	x, body := f.begin()
+	name := hudi.BaseFileName{File: "g-0", Token: "0-0-0", Instant: x.Instant()}.String()
+	w := baseOf("pt=a", "g-0", slices.Clone(rs)...)
+	w.spoil = func([]byte) []byte {
+		var p pieces
+		if err := f.unsorted(&p, name, hudi.Stamp{Instant: x.Instant()}, rs); err != nil {
+			f.t.Fatal(err)
+		}
+		return p.data
+	}
+	stat, err := f.store(f.t.Context(), x, w)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	body.Stats["pt=a"] = append(body.Stats["pt=a"], stat)
+	if err := x.Commit(f.t.Context(), body); err != nil {
+		f.t.Fatal(err)
+	}
+	return x.Instant()
 }
 
 // unsorted writes a base file in the order of its records.

@@ -152,7 +152,7 @@ func testNewest(t *testing.T, memory int64) {
 }
 
 func TestPagesSpill(t *testing.T) {
-	p := pages{dir: t.TempDir(), budget: 3 * smallPage}
+	p := pages{file: spillFile{dir: t.TempDir()}, budget: 3 * smallPage}
 	var at []place
 	for i := range 2000 {
 		a, err := p.add(fmt.Appendf(nil, "row %d %s", i, strings.Repeat("x", i%300)))
@@ -166,8 +166,8 @@ func TestPagesSpill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.size == 0 || p.held > p.budget {
-		t.Fatalf("%d bytes on disk, %d in memory", p.size, p.held)
+	if p.file.size == 0 || p.held > p.budget {
+		t.Fatalf("%d bytes on disk, %d in memory", p.file.size, p.held)
 	}
 	for i, a := range at {
 		b, err := p.get(a)
@@ -187,16 +187,16 @@ func TestPagesSpill(t *testing.T) {
 }
 
 func TestPagesReportFaults(t *testing.T) {
-	p := pages{dir: filepath.Join(t.TempDir(), "missing")}
+	p := pages{file: spillFile{dir: filepath.Join(t.TempDir(), "missing")}}
 	if _, err := p.add([]byte("x")); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("no folder for temporary files: %v", err)
 	}
-	p = pages{dir: t.TempDir()}
+	p = pages{file: spillFile{dir: t.TempDir()}}
 	at, err := p.add([]byte("hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.file.Truncate(2); err != nil {
+	if err := p.file.file.Truncate(2); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.get(at); err == nil {

@@ -1,26 +1,18 @@
 package reader
 
-import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-)
+import "fmt"
 
 // pages keep bytes that are written once and read back by place: in memory up
 // to a budget, beyond it in a temporary file. Bytes are held in pages, so that
 // growing copies nothing and going to disk is one write a page.
 type pages struct {
-	dir    string
 	budget int64
 	list   []page
 	// first is the first page that is in memory; those before it are not.
 	first int
 	// held is the memory that the pages in list take.
 	held int64
-	file *os.File
-	// size is the length of file.
-	size int64
+	file spillFile
 	// read is the buffer for bytes that come back from file.
 	read []byte
 }
@@ -78,34 +70,15 @@ func (p *pages) add(b []byte) (place, error) {
 
 // spill moves every page that is in memory to the file.
 func (p *pages) spill() error {
-	if err := p.open(); err != nil {
-		return err
-	}
 	for ; p.first < len(p.list); p.first++ {
 		q := &p.list[p.first]
-		if _, err := p.file.WriteAt(q.data, p.size); err != nil {
-			return fmt.Errorf("keep log rows on disk: %w", err)
+		q.offset = p.file.size
+		if _, err := p.file.Write(q.data); err != nil {
+			return err
 		}
-		q.offset = p.size
-		p.size += int64(len(q.data))
 		q.data = nil
 	}
 	p.held = 0
-	return nil
-}
-
-func (p *pages) open() error {
-	if p.file != nil {
-		return nil
-	}
-	f, err := os.CreateTemp(p.dir, "couch2hudi-merge-*")
-	if err != nil {
-		return fmt.Errorf("keep log rows on disk: %w", err)
-	}
-	p.file = f
-	// Where the system allows it the file loses its name at once: then even a
-	// killed process leaves nothing. Where not, close removes it.
-	_ = os.Remove(f.Name())
 	return nil
 }
 
@@ -128,17 +101,5 @@ func (p *pages) get(at place) ([]byte, error) {
 // close gives the memory back and removes the file.
 func (p *pages) close() error {
 	p.list, p.first, p.read, p.held = nil, 0, nil, 0
-	if p.file == nil {
-		return nil
-	}
-	name := p.file.Name()
-	err := p.file.Close()
-	p.file = nil
-	if gone := os.Remove(name); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-		err = errors.Join(err, gone)
-	}
-	if err != nil {
-		return fmt.Errorf("remove kept log rows: %w", err)
-	}
-	return nil
+	return p.file.close()
 }
