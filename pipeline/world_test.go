@@ -43,17 +43,23 @@ type world struct {
 	// ingest; a tombstone stays there.
 	lives map[string]string
 	docs  int
-	// tune changes the options of the next ingests.
-	tune func(*pipeline.Options)
-	// watch puts something before the source of the next ingests.
-	watch func(*couchdb.Source) changes.Source
+	// tune and follow change the options of the next ingests and of their source,
+	// watch puts something before it.
+	tune   func(*pipeline.Options)
+	follow func(*couchdb.Options)
+	watch  func(*couchdb.Source) changes.Source
 	// ignore is a document that the table cannot be equal in.
 	ignore string
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	s, err := couchfake.Start(couchfake.Options{})
+	return newWorldOn(t, seed, couchfake.Options{})
+}
+
+func newWorldOn(t *testing.T, seed uint64, o couchfake.Options) *world {
+	t.Helper()
+	s, err := couchfake.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +92,12 @@ func (w *world) ingest(d storage.Driver) ([]pipeline.Progress, error) {
 	return w.ingestFrom(d, "")
 }
 
-func (w *world) ingestFrom(d storage.Driver, since changes.Position) (done []pipeline.Progress, err error) {
-	ctx := context.Background()
+func (w *world) ingestFrom(d storage.Driver, since changes.Position) ([]pipeline.Progress, error) {
+	return w.run(context.Background(), d, since)
+}
+
+// run runs the pipeline until it ends, by itself or with ctx.
+func (w *world) run(ctx context.Context, d storage.Driver, since changes.Position) (done []pipeline.Progress, err error) {
 	t, err := w.open(ctx, d)
 	if err != nil {
 		return nil, err
@@ -97,7 +107,11 @@ func (w *world) ingestFrom(d storage.Driver, since changes.Position) (done []pip
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeQuietly(lease)) }()
-	follower, err := couchdb.Open(ctx, couchdb.Options{URL: w.server.URL() + "/docs", BatchRows: 50, SeqInterval: 7, MaxRowBytes: w.maxRowBytes})
+	o := couchdb.Options{URL: w.server.URL() + "/docs", BatchRows: 50, SeqInterval: 7, MaxRowBytes: w.maxRowBytes}
+	if w.follow != nil {
+		w.follow(&o)
+	}
+	follower, err := couchdb.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
