@@ -54,6 +54,10 @@ func loop(t *testing.T, seed uint64) {
 	}
 	defer l.Close()
 	hard := seed%2 == 1
+	files := writer.Options{FileBytes: 3000}
+	if !hard {
+		files.FileBytes = 30_000 // base files are written again
+	}
 	ix := index.NewBloom(index.BloomOptions{CacheBytes: int64(seed % 3)})
 	model := map[string]doc{}
 	epoch := int64(0)
@@ -144,7 +148,7 @@ func loop(t *testing.T, seed uint64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats, err := writer.Write(t.Context(), x, s, tg.Records, writer.Options{FileBytes: 3000})
+		stats, err := writer.Write(t.Context(), x, s, tg.Records, files)
 		if err != nil {
 			t.Fatal(err)
 		}
