@@ -156,6 +156,9 @@ const (
 	MovesStay      = "stay"
 )
 
+// MaxBuckets is the most buckets that a table may have.
+const MaxBuckets = 2048
+
 // Default is the configuration before anybody said anything.
 func Default() Config {
 	const (

@@ -48,6 +48,8 @@ type world struct {
 	tune   func(*pipeline.Options)
 	follow func(*couchdb.Options)
 	watch  func(*couchdb.Source) changes.Source
+	// pinned are further properties of the table when it is made.
+	pinned map[string]string
 	// ignore is a document that the table cannot be equal in.
 	ignore string
 }
@@ -81,6 +83,7 @@ func (w *world) open(ctx context.Context, d storage.Driver) (t *table.Table, err
 		return table.Open(ctx, b, table.Options{})
 	}
 	c := table.CreateOptions{Name: "docs", OrderColumn: hudi.ColumnRevOrder, KeyColumn: hudi.ColumnID}
+	c.Extra = w.pinned
 	if w.partitioned {
 		c.PartitionField = "pt"
 	}

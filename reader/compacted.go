@@ -182,7 +182,7 @@ func (c *compacter) fill(s *sorted) error {
 	if s.deleted {
 		return nil
 	}
-	err := readRow(s.row, &c.out)
+	err := ReadRow(s.row, &c.out)
 	c.row = c.out.Row
 	return err
 }
@@ -298,7 +298,7 @@ func (c *compacter) sort(rows iter.Seq2[*hudi.Record, error]) iter.Seq2[*hudi.Re
 			s := m.head()
 			out = hudi.Record{Key: hudi.Key{Record: s.key}, Order: s.order, Delete: s.deleted, Natural: s.natural, Row: out.Row}
 			if !s.deleted {
-				err = readRow(s.row, &out)
+				err = ReadRow(s.row, &out)
 			}
 			if err == nil {
 				if !yield(&out, nil) {

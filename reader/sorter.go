@@ -42,7 +42,7 @@ type sorted struct {
 	key              string
 	order            int64
 	deleted, natural bool
-	// row is what appendRow wrote, nil for a delete.
+	// row is what AppendRow wrote, nil for a delete.
 	row []byte
 }
 
@@ -275,7 +275,7 @@ func encodeSorted(dst []byte, r *hudi.Record) []byte {
 	if r.Delete {
 		return dst
 	}
-	return appendRow(dst, r)
+	return AppendRow(dst, r)
 }
 
 // decodeSorted is what encodeSorted wrote; it shares b. Damage shows in the row.

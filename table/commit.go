@@ -113,7 +113,38 @@ func (x *Txn) checkBody(ctx context.Context, b commitmeta.Body) error {
 			return fmt.Errorf("%w: %q was written and is not named", ErrBody, name)
 		}
 	}
+	if err := x.checkReplaced(ctx, b); err != nil {
+		return err
+	}
 	return x.checkSchema(ctx, b.Extra[commitmeta.ExtraSchema])
+}
+
+// checkReplaced holds the replaced groups against the table as the transaction
+// found it: each is there, and gets no file.
+func (x *Txn) checkReplaced(ctx context.Context, b commitmeta.Body) error {
+	if len(b.Replaced) > 0 && x.action != commitmeta.ActionReplaceCommit {
+		return fmt.Errorf("%w: a %s replaces no file groups", ErrBody, x.action)
+	}
+	for partition, ids := range b.Replaced {
+		list, err := x.view.Slices(ctx, partition)
+		if err != nil {
+			return err
+		}
+		there := make(map[hudi.FileID]bool, len(list))
+		for i := range list {
+			there[list[i].File] = true
+		}
+		for _, s := range b.Stats[partition] {
+			delete(there, s.File)
+		}
+		for _, id := range ids {
+			if !there[id] {
+				return fmt.Errorf("%w: %q of partition %q is replaced, but not there or written to", ErrBody, id, partition)
+			}
+			delete(there, id)
+		}
+	}
+	return nil
 }
 
 // checkSchema keeps a schema from narrowing: engines read the table with the
@@ -196,7 +227,10 @@ func (x *Txn) conflict(now []timeline.Instant) error {
 			continue
 		}
 		was, before := find(x.begun, i.Time)
+		planned := i.Action == commitmeta.ActionCompaction || i.Action == commitmeta.ActionLogCompaction
 		switch {
+		case planned && x.action == commitmeta.ActionReplaceCommit:
+			return hinted(ErrConflict, "let only one engine write to the table at a time", "%s", i)
 		case before && was.Action == commitmeta.ActionCompaction:
 			// A compaction that was pending has moved on: log files carry its
 			// instant, so that they are on top of its result.

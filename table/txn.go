@@ -28,8 +28,9 @@ const (
 	MarkAppend Marker = "APPEND"
 )
 
-// Txn is one delta commit, or the run of a compaction, in the making. Create may be called concurrently;
-// everything else by one goroutine. End it with Commit or Abort.
+// Txn is one delta commit or replacecommit, or the run of a compaction, in the
+// making. Create may be called concurrently; everything else by one goroutine.
+// End it with Commit or Abort.
 type Txn struct {
 	table   *Table
 	instant hudi.Time
@@ -52,6 +53,17 @@ const (
 // Begin begins a delta commit, later than all on the timeline. It needs the
 // Lease, and refuses with ErrRecover when something is left to roll back.
 func (t *Table) Begin(ctx context.Context) (*Txn, error) {
+	return t.beginAction(ctx, commitmeta.ActionDeltaCommit)
+}
+
+// BeginReplace begins a replacecommit: its body may name file groups that the
+// files of the transaction take the place of. Beside what Begin refuses, a
+// pending compaction is an ErrForeign: it would be of groups that are gone.
+func (t *Table) BeginReplace(ctx context.Context) (*Txn, error) {
+	return t.beginAction(ctx, commitmeta.ActionReplaceCommit)
+}
+
+func (t *Table) beginAction(ctx context.Context, a commitmeta.Action) (*Txn, error) {
 	if err := t.needLease("begin"); err != nil {
 		return nil, err
 	}
@@ -67,22 +79,36 @@ func (t *Table) Begin(ctx context.Context) (*Txn, error) {
 	if err := t.mayBegin(ctx, v.instants, false); err != nil {
 		return nil, err
 	}
+	if a == commitmeta.ActionReplaceCommit {
+		if err := mayReplace(v.instants); err != nil {
+			return nil, err
+		}
+	}
 	// Another writer may have taken the very millisecond.
 	const attempts = 8
 	for attempt := 1; ; attempt++ {
-		x, err := t.begin(ctx, v)
+		x, err := t.begin(ctx, v, a)
 		if err == nil || !errors.Is(err, storage.ErrExist) || attempt == attempts {
 			return x, err
 		}
 	}
 }
 
-func (t *Table) begin(ctx context.Context, v *View) (*Txn, error) {
+func (t *Table) begin(ctx context.Context, v *View, a commitmeta.Action) (*Txn, error) {
 	instant, err := t.nextTime(v.instants)
 	if err != nil {
 		return nil, err
 	}
-	x := &Txn{table: t, instant: instant, action: commitmeta.ActionDeltaCommit, view: v, begun: v.instants, files: map[string]*upload{}}
+	x := &Txn{table: t, instant: instant, action: a, view: v, begun: v.instants, files: map[string]*upload{}}
+	// Inflight and requested files without content are valid, and Hudi's own
+	// rollback goes by markers.
+	content := map[timeline.State][]byte{}
+	if a == commitmeta.ActionReplaceCommit {
+		// What an insert overwrite plans: it tells a dead one from a clustering.
+		if content[timeline.Requested], err = commitmeta.EncodeReplacePlan(commitmeta.ReplacePlan{}); err != nil {
+			return nil, err
+		}
+	}
 	t.mu.Lock()
 	t.own.add(instant)
 	t.open[instant] = x
@@ -93,9 +119,7 @@ func (t *Table) begin(ctx context.Context, v *View) (*Txn, error) {
 			x.end()
 			return nil, err
 		}
-		// An inflight file without a workload is valid, and Hudi's own
-		// rollback goes by markers.
-		if _, err := t.bucket.PutIfAbsent(ctx, name, nil); err != nil {
+		if _, err := t.bucket.PutIfAbsent(ctx, name, content[s]); err != nil {
 			// What was put already is a dead writer's: Recover's to remove.
 			x.end()
 			return nil, fmt.Errorf("begin %s: %w", instant, err)
@@ -136,6 +160,16 @@ func (t *Table) mayBegin(ctx context.Context, instants []timeline.Instant, clust
 			// A row written to a group that is being rewritten would be lost.
 			return hinted(ErrForeign, "let the engine that planned the clustering finish or cancel it", "%s is a clustering", i)
 		default: // does not matter to a delta commit
+		}
+	}
+	return nil
+}
+
+// mayReplace refuses to take file groups away that a compaction has planned on.
+func mayReplace(instants []timeline.Instant) error {
+	for _, i := range instants {
+		if !i.Done() && (i.Action == commitmeta.ActionCompaction || i.Action == commitmeta.ActionLogCompaction) {
+			return hinted(ErrForeign, "run the compaction first", "%s", i)
 		}
 	}
 	return nil

@@ -169,6 +169,24 @@ func openForWriting(ctx context.Context, cfg config.Config, source changes.Sourc
 	}
 }
 
+// openLeasedTable opens a table that exists and takes its lease. release gives
+// both back.
+func openLeasedTable(ctx context.Context, url string) (*table.Table, func() error, error) {
+	b, path, err := openBucket(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := table.Open(ctx, b, table.Options{Location: path})
+	if err != nil {
+		return nil, nil, errors.Join(err, b.Close())
+	}
+	lease, err := t.Lease(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, b.Close())
+	}
+	return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
+}
+
 func openLeased(ctx context.Context, b *storage.Bucket, path string, cfg config.Config, source changes.Source) (*table.Table, io.Closer, error) {
 	t, err := openOrCreate(ctx, b, path, cfg, source)
 	if err != nil {

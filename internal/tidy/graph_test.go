@@ -43,12 +43,13 @@ func graph() map[string][]string {
 		"index/keycache": {"hudi", "hudi/basefile", "hudi/timeline", "commitmeta", "index", "reader", "table"},
 		"writer":         {"hudi", "hudi/basefile", "hudi/logfile", "commitmeta", "table", "reader"},
 		"compaction":     {"hudi", "hudi/timeline", "commitmeta", "table", "reader", "writer"},
+		"rebucket":       {"hudi", "hudi/basefile", "commitmeta", "table", "reader"},
 
 		"catalog":      {"hudi", "table"},
 		"catalog/hms":  {"catalog"},
 		"catalog/glue": {"catalog"},
 
-		"pipeline": {"changes", "normalize", "hudi", "commitmeta", "table", "index", "reader", "writer", "compaction"},
+		"pipeline": {"changes", "normalize", "hudi", "commitmeta", "table", "index", "reader", "writer", "compaction", "rebucket"},
 		"status":   {"pipeline"},
 	}
 }
