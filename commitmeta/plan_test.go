@@ -50,8 +50,11 @@ func TestRollbackResultRoundTrip(t *testing.T) {
 func TestGoldenPlans(t *testing.T) {
 	goldenFiles(t, func(name string, data []byte) {
 		p, err := commitmeta.DecodeRollbackPlan(data)
-		if err != nil || p.Target.Action != commitmeta.ActionDeltaCommit || len(p.Target.Time) != 17 {
+		if err != nil || len(p.Target.Time) != 17 {
 			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+		if p.Target.Action == commitmeta.ActionCompaction {
+			return // in the table with the archive: base files to delete, and no logs
 		}
 		// The table whose markers were gone has an empty plan, the other names
 		// a base file to delete and three log files with blocks to undo.

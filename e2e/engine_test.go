@@ -135,12 +135,14 @@ type answer struct {
 	Count      int
 	Properties map[string]string
 	Timeline   []instant
+	Archived   []instant
 	Findings   []finding
 	Error      string
 }
 
-// instant is one line of a timeline as the engine sees it.
-type instant struct{ Action, State, Requested, Completed, File string }
+// instant is one line of a timeline as the engine sees it. Details are those of
+// completed instants in an archive.
+type instant struct{ Action, State, Requested, Completed, File, Details string }
 
 // finding is one line of Spark's check of a table.
 type finding struct {

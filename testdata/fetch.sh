@@ -29,6 +29,7 @@ golden=(
   w015-v6-clustering
   w015-v6-insert-overwrite
   w015-v6-savepoint-restore
+  w015-v6-archive
 )
 
 mkdir -p "$here/golden" "$here/vectors"

@@ -29,6 +29,7 @@ Questions (those below the line only for Spark):
     ------------------------------------------------------------------
     upsert          table, rows, operation? (upsert, insert, delete...)
     compact         table                   schedules and runs
+    archived        table                   {"archived": [...]}: one a state, with "details" of completed instants
     validate        table                   {"findings": [...]}
 
 Everywhere: "options" (Hudi read or write options), "columns" (a choice of
@@ -144,6 +145,9 @@ class Spark:
         o.write(o.spark.createDataFrame(rows, schema), table, q.get("operation", "upsert"), **options)
         return {"timeline": o.timeline(table)}
 
+    def archived(self, q):
+        return {"archived": self.oracle.archived(q["table"])}
+
     def compact(self, q):
         return {"result": self.oracle.compact(q["table"])}
 
@@ -205,7 +209,7 @@ def answer(engine, q):
                             for b, e in q["spans"]]}
     if op in ("count", "properties", "timeline"):
         return {op: getattr(engine, op)(q)}
-    if op in ("upsert", "compact", "validate") and hasattr(engine, op):
+    if op in ("upsert", "compact", "archived", "validate") and hasattr(engine, op):
         return getattr(engine, op)(q)
     raise Refused(f"{engine.name} does not know the question {op!r}")
 

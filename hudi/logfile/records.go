@@ -55,6 +55,22 @@ func (b *Block) rows(target *hudi.Schema, orderColumn string, yield func(*hudi.R
 	if err != nil {
 		return err
 	}
+	return b.datums(func(datum []byte) error {
+		if err := p.decode(datum); err != nil {
+			return err
+		}
+		if p.record.Key.Record == "" && b.Type == AvroData {
+			return fmt.Errorf("%w: no record key", ErrCorrupt)
+		}
+		if !yield(&p.record, nil) {
+			return errStop
+		}
+		return nil
+	})
+}
+
+// datums calls each with every row of a data block, as it stands there.
+func (b *Block) datums(each func(datum []byte) error) error {
 	w, version, count, err := b.head()
 	if err != nil {
 		return err
@@ -75,18 +91,33 @@ func (b *Block) rows(target *hudi.Schema, orderColumn string, yield func(*hudi.R
 		if err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
 		}
-		if err := p.decode(datum); err != nil {
+		if err := each(datum); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
-		}
-		if p.record.Key.Record == "" && b.Type == AvroData {
-			return fmt.Errorf("row %d: %w: no record key", i, ErrCorrupt)
-		}
-		if !yield(&p.record, nil) {
-			return errStop
 		}
 	}
 	if w.left() != 0 {
 		return fmt.Errorf("%w: %d bytes behind the last row", ErrCorrupt, w.left())
 	}
 	return nil
+}
+
+// Datums are the rows of an Avro data block that are no rows of a table, as
+// they stand there: encoded by the block's Schema, each valid until the next
+// step. After an error nothing follows; blocks of other types give
+// ErrUnsupported.
+func (b *Block) Datums() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		err := fmt.Errorf("%w: %s block", ErrUnsupported, b.Type)
+		if b.Type == AvroData {
+			err = b.datums(func(datum []byte) error {
+				if !yield(datum, nil) {
+					return errStop
+				}
+				return nil
+			})
+		}
+		if err != nil && !errors.Is(err, errStop) {
+			yield(nil, fmt.Errorf("log block at %d: %w", b.Offset, err))
+		}
+	}
 }

@@ -185,21 +185,9 @@ func (w *Writer) block(t Type, content ...[]byte) error {
 	for _, c := range content {
 		length += len(c)
 	}
-	b := w.head[:0]
-	b = append(b, magic...)
-	b = binary.BigEndian.AppendUint64(b, 0)
-	b = binary.BigEndian.AppendUint32(b, formatVersion)
-	b = binary.BigEndian.AppendUint32(b, uint32(t))
-	b = binary.BigEndian.AppendUint32(b, 2)
-	b = appendHeader(b, InstantTime, w.instant)
-	b = appendHeader(b, SchemaText, w.schema)
-	b = binary.BigEndian.AppendUint64(b, uint64(length))
-	// What is in b already, the content, an empty footer map, the trailer.
-	total := len(b) + length + countBytes + trailerBytes
-	size := uint64(total - len(magic) - sizeBytes)
-	binary.BigEndian.PutUint64(b[len(magic):], size)
-	w.head = b
-	if err := w.write(b); err != nil {
+	head, tail := frame(w.head[:0], t, length, headerEntry{InstantTime, w.instant}, headerEntry{SchemaText, w.schema})
+	w.head = head
+	if err := w.write(head); err != nil {
 		return err
 	}
 	for _, c := range content {
@@ -207,9 +195,31 @@ func (w *Writer) block(t Type, content ...[]byte) error {
 			return err
 		}
 	}
-	var tail [countBytes + trailerBytes]byte
-	binary.BigEndian.PutUint64(tail[countBytes:], size+uint64(trailerExtra))
 	return w.write(tail[:])
+}
+
+type headerEntry struct {
+	key   HeaderKey
+	value string
+}
+
+// frame is what stands before and behind a content of length bytes: the former
+// appended to b, the latter with an empty map for a footer.
+func frame(b []byte, t Type, length int, header ...headerEntry) (head []byte, tail [countBytes + trailerBytes]byte) {
+	start := len(b)
+	b = append(b, magic...)
+	b = binary.BigEndian.AppendUint64(b, 0)
+	b = binary.BigEndian.AppendUint32(b, formatVersion)
+	b = binary.BigEndian.AppendUint32(b, uint32(t))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(header)))
+	for _, h := range header {
+		b = appendHeader(b, h.key, h.value)
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(length))
+	size := uint64(len(b) - start + length + len(tail) - len(magic) - sizeBytes)
+	binary.BigEndian.PutUint64(b[start+len(magic):], size)
+	binary.BigEndian.PutUint64(tail[countBytes:], size+uint64(trailerExtra))
+	return b, tail
 }
 
 func appendHeader(b []byte, k HeaderKey, v string) []byte {
