@@ -16,8 +16,8 @@ type Config struct {
 	Log     Log     `yaml:"log"`
 	Index   Index   `yaml:"index"`
 	Writer  Writer  `yaml:"writer"`
-	// StateDir is the folder of the key cache; empty is one beside the user's
-	// other caches, by table.
+	// StateDir is the folder below which key caches live, by table; empty is one
+	// beside the user's other caches, StateOff is none at all.
 	StateDir string `yaml:"state_dir"`
 	// Memory is about how many bytes the process should stay under: it bounds
 	// batches and is told to the collector.
@@ -154,6 +154,8 @@ const (
 	ScopePartition = "partition"
 	MovesMove      = "move"
 	MovesStay      = "stay"
+	// StateOff is the state_dir of those who want no key cache.
+	StateOff = "off"
 )
 
 // MaxBuckets is the most buckets that a table may have.

@@ -348,6 +348,7 @@ func couch2hudi(t *testing.T, args ...string) string {
 		t.Fatalf("build couch2hudi: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Dir(path)) // key caches
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

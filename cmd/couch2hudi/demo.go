@@ -49,6 +49,11 @@ func runDemo(ctx context.Context, s streams, dir string, docs int) error {
 		return err
 	}
 	defer stop()
+	state, err := os.MkdirTemp("", "couch2hudi-demo-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the key cache: %w", err)
+	}
+	defer os.RemoveAll(state) //nolint:errcheck // a temporary folder
 	say := func(format string, a ...any) { _, _ = fmt.Fprintf(s.out, format, a...) }
 	say("1. A CouchDB stand-in listens on %s\n", source)
 	shop := newDemoShop(source)
@@ -58,6 +63,7 @@ func runDemo(ctx context.Context, s streams, dir string, docs int) error {
 	say("2. %d orders written, every 5th updated, every 11th conflicted, every 50th deleted\n", docs)
 	c := config.Default()
 	c.Source.URL, c.Table.URL = config.Secret(source), dir
+	c.StateDir = state
 	c.Table.Partition.Field, c.Table.Partition.Format = "createdAt", "yyyyMMdd"
 	first, err := demoIngest(ctx, s, c)
 	if err != nil {

@@ -25,6 +25,10 @@ const (
 	keyTable       = "table"
 	keyReason      = "reason"
 	keyWait        = "wait"
+	keyInstants    = "instants"
+	keyGroups      = "groups"
+	keyKeys        = "keys"
+	keyDone        = "done"
 )
 
 // newLogger writes text to a terminal and JSON elsewhere unless told otherwise.

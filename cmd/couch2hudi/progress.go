@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/couch2hudi/couch2hudi/index/keycache"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 )
 
@@ -36,6 +37,8 @@ type sample struct {
 const (
 	drawEvery  = 200 * time.Millisecond
 	rateWindow = 5 * time.Second
+	// logEvery is how often a long piece of work says in the log how far it is.
+	logEvery = 10 * time.Second
 )
 
 func newProgress(log *slog.Logger, live io.Writer) *progress {
@@ -76,6 +79,33 @@ func (p *progress) committed(c pipeline.Progress) {
 		keyUpserts, c.Stats.Upserts, keyDeletes, c.Stats.Deletes, keyReplayed, c.Stats.Replayed,
 		keyRescued, c.Stats.Rescued, keyQuarantined, c.Stats.Quarantined, keyFiles, c.Files, keyBytes, c.Bytes,
 		keyPending, c.Pending, keyTook, c.Took, keyLastSeq, c.LastSeq)
+}
+
+// building shows how the key cache comes into being.
+func (p *progress) building(b keycache.Building) {
+	if b.Groups == 0 {
+		return // a new table
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	begins, ends := b.Done == 0, b.Done == b.Groups
+	if p.live != nil {
+		if begins || ends || now.Sub(p.drawn) >= drawEvery {
+			p.drawn = now
+			_, _ = fmt.Fprintf(p.live, "\r\x1b[Kkey cache: %d of %d file groups, %d keys", b.Done, b.Groups, b.Keys)
+		}
+		return
+	}
+	switch {
+	case begins:
+		p.log.Info("building the key cache", keyReason, b.Reason, keyGroups, b.Groups)
+	case ends:
+		p.log.Info("key cache built", keyKeys, b.Keys, keyGroups, b.Groups, keyTook, b.Took)
+	case now.Sub(p.drawn) >= logEvery:
+		p.drawn = now
+		p.log.Info("building the key cache", keyKeys, b.Keys, keyDone, b.Done, keyGroups, b.Groups)
+	}
 }
 
 // draw overwrites the live line. The caller holds the lock.

@@ -107,6 +107,11 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	if err != nil {
 		return err
 	}
+	closeKeys, err := keepKeys(ctx, &o, cfg, t, show, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeKeys()) }()
 	o.Events = show.events()
 	p, err := pipeline.New(ctx, o)
 	if err != nil {

@@ -276,6 +276,7 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 	if flags.Changed("buckets") {
 		cfg.Table.Buckets, _ = flags.GetInt("buckets")
 	}
+	set("state-dir", &cfg.StateDir)
 	set("log-format", &cfg.Log.Format)
 	set("log-level", &cfg.Log.Level)
 	if flags.Changed("commit-interval") {

@@ -83,6 +83,7 @@ func runOnce(t *testing.T, url, dir string) (took time.Duration, resident int64)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "COUCH2HUDI") || strings.HasPrefix(v, "GO")
 	})
+	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+filepath.Dir(program)) // key caches
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
 	took = time.Since(began)

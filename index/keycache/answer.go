@@ -77,7 +77,8 @@ type row struct {
 	group *group
 }
 
-func (l *lookup) run(ctx context.Context, db *pebble.DB, part []question) error {
+func (l *lookup) run(ctx context.Context, db *pebble.DB, part []question) (err error) {
+	defer caught(&err)
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindKey}, UpperBound: []byte{kindKey + 1}})
 	if err != nil {
 		return damaged(err)

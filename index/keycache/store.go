@@ -70,7 +70,8 @@ func openStore(fsys vfs.FS, dir string, memory int64, fresh bool) (*store, error
 	return s, nil
 }
 
-func (s *store) open(memory int64, fresh bool) error {
+func (s *store) open(memory int64, fresh bool) (err error) {
+	defer caught(&err)
 	if fresh {
 		if err := s.empty(); err != nil {
 			return err
@@ -80,7 +81,7 @@ func (s *store) open(memory int64, fresh bool) error {
 	s.flushAt = max(memory/parts, 1<<20)
 	cache := pebble.NewCache(max(memory/parts*2, 1<<20))
 	defer cache.Unref()
-	s.options = &pebble.Options{FS: &patientFS{FS: s.fs, dir: s.dir}, Lock: s.lock, Cache: cache, DisableWAL: true,
+	s.options = &pebble.Options{FS: &patientFS{FS: s.fs, store: s}, Lock: s.lock, Cache: cache, DisableWAL: true,
 		MemTableSize: uint64(s.flushAt), MemTableStopWritesThreshold: 4, MaxOpenFiles: 256,
 		FormatMajorVersion: pebble.FormatNewest, Logger: s,
 		EventListener: &pebble.EventListener{
@@ -88,11 +89,11 @@ func (s *store) open(memory int64, fresh bool) error {
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { s.fail(i.Details) },
 		}}
 	s.options.EnsureDefaults()
-	db, err := pebble.Open(s.dir, s.options)
-	if err != nil {
+	if s.db, err = pebble.Open(s.dir, s.options); err != nil {
+		s.db = nil
 		return damaged(err)
 	}
-	s.db, s.fresh = db, fresh
+	s.fresh = fresh
 	return s.mark()
 }
 
@@ -162,23 +163,47 @@ func (s *store) fail(err error) {
 }
 
 // patientFS makes the folder again when somebody removed it under the open store:
-// pebble would try to write in vain for ever, and whoever waits for it too.
+// pebble would try to write in vain for ever, and whoever waits for it too. And
+// folders that cannot be synced, over which pebble panics, break the store alone.
 type patientFS struct {
 	vfs.FS
-	dir string
+	store *store
 }
 
 // Create implements vfs.FS.
 func (p *patientFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.Create(name, c)
-	if errors.Is(err, fs.ErrNotExist) && p.MkdirAll(p.dir, 0o755) == nil {
+	if errors.Is(err, fs.ErrNotExist) && p.MkdirAll(p.store.dir, 0o755) == nil {
 		return p.FS.Create(name, c)
 	}
 	return f, err
 }
 
+// OpenDir implements vfs.FS.
+func (p *patientFS) OpenDir(name string) (vfs.File, error) {
+	f, err := p.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &patientDir{File: f, store: p.store}, nil
+}
+
+type patientDir struct {
+	vfs.File
+	store *store
+}
+
+// Sync implements vfs.File.
+func (d *patientDir) Sync() error {
+	if err := d.File.Sync(); err != nil {
+		d.store.fail(err)
+	}
+	return nil
+}
+
 // commit applies a batch at once, and flushes now and then.
-func (s *store) commit(ctx context.Context, b *pebble.Batch) error {
+func (s *store) commit(ctx context.Context, b *pebble.Batch) (err error) {
+	defer caught(&err)
 	if err := s.alive(); err != nil {
 		return err
 	}
@@ -222,7 +247,8 @@ func (s *store) get(key []byte) ([]byte, error) {
 
 // each calls f with the keys and values of a kind, from a key on, in order. f says
 // whether to go on. They are good until it returns.
-func (s *store) each(kind byte, from []byte, f func(key, value []byte) (bool, error)) error {
+func (s *store) each(kind byte, from []byte, f func(key, value []byte) (bool, error)) (err error) {
+	defer caught(&err)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
 	if err != nil {
 		return damaged(err)
@@ -248,13 +274,16 @@ func (s *store) close() error {
 	return errors.Join(s.closeDB(), s.lock.Close())
 }
 
-// closeDB closes the store alone; pebble panics on some of what it meets.
+// caught makes an error of pebble's panics, of which some damage causes one.
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: %v", errStore, p)
+	}
+}
+
+// closeDB closes the store alone.
 func (s *store) closeDB() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errStore, p)
-		}
-	}()
+	defer caught(&err)
 	if s.db == nil {
 		return nil
 	}
