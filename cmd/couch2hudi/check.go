@@ -172,7 +172,7 @@ func (c *checker) all(ctx context.Context, cfg config.Config, loaded error, flag
 	defer t.close()
 	src := c.source(ctx, cfg)
 	defer src.close()
-	c.resume(ctx, cfg, t, src)
+	c.buckets(ctx, cfg, t, c.resume(ctx, cfg, t, src))
 	if t.view != nil {
 		c.files(ctx, t)
 		c.readers(t)

@@ -129,8 +129,9 @@ func serverVersion(ctx context.Context, cfg config.Config) (string, error) {
 	return welcome.Version, nil
 }
 
-// resume checks where a run would go on, and reads one row from there.
-func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable, s *checkedSource) {
+// resume checks where a run would go on, and reads a row from there, or some when
+// ids matter: it returns them.
+func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable, s *checkedSource) (ids []string) {
 	since := changes.Position(cfg.Source.Since)
 	if cfg.Source.Since == "0" {
 		since = ""
@@ -143,7 +144,7 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 		c.ok("resume", "no table yet: run begins at %s", cfg.Source.Since)
 	}
 	if !s.answers {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -151,10 +152,14 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 	if position == "now" && !begun {
 		if position, err = s.source.Now(ctx); err != nil {
 			c.fail("source.read", fmt.Errorf("find the newest position: %w", err), unreachable(err))
-			return
+			return nil
 		}
 	}
-	b, err := s.source.Next(ctx, position, changes.Limit{Rows: 1})
+	most := 1
+	if cfg.Table.Index == config.IndexBucket {
+		most = someIDs
+	}
+	b, err := s.source.Next(ctx, position, changes.Limit{Rows: most})
 	switch {
 	case errors.Is(err, changes.ErrPosition) && !begun:
 		c.fail("source.read", &sinceError{err}, "")
@@ -165,6 +170,10 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 	default:
 		c.ok("source.read", "this user may read the changes; about %d to read", int64(len(b.Changes))+b.Pending)
 	}
+	for i := range b.Changes {
+		ids = append(ids, b.Changes[i].ID)
+	}
+	return ids
 }
 
 // pins compares what the table was created with to the config.
