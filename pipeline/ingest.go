@@ -367,7 +367,9 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 			return Progress{}, fmt.Errorf("write quarantine: %w", err)
 		}
 	}
-	stats, err := writer.Write(ctx, x, shaped.Schema, placed.Records, p.o.Writer)
+	o := p.o.Writer
+	o.Backlog = !g.batch.CaughtUp
+	stats, err := writer.Write(ctx, x, shaped.Schema, placed.Records, o)
 	if err != nil {
 		return Progress{}, fmt.Errorf("write files of %s: %w", x.Instant(), err)
 	}
