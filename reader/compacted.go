@@ -126,7 +126,7 @@ func (c *compacter) block(ctx context.Context, b block) error {
 			err = c.alive(ctx)
 		}
 		if err == nil {
-			c.scratch, err = c.logs.add(r, c.scratch)
+			c.scratch, err = c.logs.add(0, r, c.scratch)
 		}
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ func (c *compacter) fill(s *sorted) error {
 	if s.deleted {
 		return nil
 	}
-	err := ReadRow(s.row, &c.out)
+	err := readRow(s.row, &c.out)
 	c.row = c.out.Row
 	return err
 }
@@ -285,7 +285,7 @@ func (c *compacter) sort(rows iter.Seq2[*hudi.Record, error]) iter.Seq2[*hudi.Re
 	return func(yield func(*hudi.Record, error) bool) {
 		for r, err := range rows {
 			if err == nil {
-				c.scratch, err = c.rows.add(r, c.scratch)
+				c.scratch, err = c.rows.add(0, r, c.scratch)
 			}
 			if err != nil {
 				yield(nil, err)
@@ -298,7 +298,7 @@ func (c *compacter) sort(rows iter.Seq2[*hudi.Record, error]) iter.Seq2[*hudi.Re
 			s := m.head()
 			out = hudi.Record{Key: hudi.Key{Record: s.key}, Order: s.order, Delete: s.deleted, Natural: s.natural, Row: out.Row}
 			if !s.deleted {
-				err = ReadRow(s.row, &out)
+				err = readRow(s.row, &out)
 			}
 			if err == nil {
 				if !yield(&out, nil) {

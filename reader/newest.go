@@ -42,7 +42,7 @@ func (n *newest) add(r *hudi.Record) error {
 	if r.Delete {
 		e.hide(n, i, known)
 	} else {
-		n.scratch = AppendRow(n.scratch[:0], r)
+		n.scratch = appendRow(n.scratch[:0], r)
 		at, err := n.rows.add(n.scratch)
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (n *newest) fill(e *entry, partition string, r *hudi.Record) error {
 		return err
 	}
 	r.Row = row
-	return ReadRow(b, r)
+	return readRow(b, r)
 }
 
 func (n *newest) close() error { return n.rows.close() }

@@ -49,7 +49,7 @@ func randomRow(r *rand.Rand) hudi.Row {
 }
 
 func sameRow(a, b hudi.Row) bool {
-	return bytes.Equal(AppendRow(nil, &hudi.Record{Row: a}), AppendRow(nil, &hudi.Record{Row: b}))
+	return bytes.Equal(appendRow(nil, &hudi.Record{Row: a}), appendRow(nil, &hudi.Record{Row: b}))
 }
 
 func TestRowRoundTrip(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRowRoundTrip(t *testing.T) {
 	var back hudi.Record
 	for range 500 {
 		in := hudi.Record{CommitTime: "20260101000000000", CommitSeqno: "20260101000000000_1_2", Row: randomRow(r)}
-		if err := ReadRow(AppendRow(nil, &in), &back); err != nil {
+		if err := readRow(appendRow(nil, &in), &back); err != nil {
 			t.Fatal(err)
 		}
 		if len(back.Row) != len(in.Row) || back.CommitTime != in.CommitTime || back.CommitSeqno != in.CommitSeqno {
@@ -78,15 +78,15 @@ func TestRowRoundTrip(t *testing.T) {
 func FuzzReadRow(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 8 {
-		f.Add(AppendRow(nil, &hudi.Record{CommitTime: "1", Row: randomRow(r)}))
+		f.Add(appendRow(nil, &hudi.Record{CommitTime: "1", Row: randomRow(r)}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var rec hudi.Record
-		if err := ReadRow(b, &rec); err != nil {
+		if err := readRow(b, &rec); err != nil {
 			return
 		}
 		var again hudi.Record
-		if err := ReadRow(AppendRow(nil, &rec), &again); err != nil || !sameRow(rec.Row, again.Row) {
+		if err := readRow(appendRow(nil, &rec), &again); err != nil || !sameRow(rec.Row, again.Row) {
 			t.Fatalf("%v: %+v\n%+v", err, rec, again)
 		}
 	})

@@ -12,10 +12,10 @@ import (
 // errRow marks bytes that are no encoded row: the temporary file was spoilt.
 var errRow = errors.New("kept row is damaged")
 
-// AppendRow appends what a merged record needs beside its key and its order: the
+// appendRow appends what a merged record needs beside its key and its order: the
 // meta columns and the cells. The bytes live in memory or in a temporary file
 // of this process, nowhere else, so they may change from build to build.
-func AppendRow(dst []byte, r *hudi.Record) []byte {
+func appendRow(dst []byte, r *hudi.Record) []byte {
 	dst = appendText(dst, string(r.CommitTime))
 	dst = appendText(dst, r.CommitSeqno)
 	dst = binary.AppendUvarint(dst, uint64(len(r.Row)))
@@ -51,9 +51,9 @@ func appendCell(dst []byte, v hudi.Value) []byte {
 	}
 }
 
-// ReadRow fills the meta columns and the row of r, reusing its memory. Strings
+// readRow fills the meta columns and the row of r, reusing its memory. Strings
 // share b.
-func ReadRow(b []byte, r *hudi.Record) error {
+func readRow(b []byte, r *hudi.Record) error {
 	d := decoder{rest: b}
 	r.CommitTime = hudi.Time(d.text())
 	r.CommitSeqno = d.text()

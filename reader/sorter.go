@@ -12,8 +12,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 )
 
-// sorter puts records into the order of keys as UTF-16 units, those of one key
-// in the order in which they were added. It holds no more than its budget,
+// sorter puts records into the order of groups and, in each, of keys as UTF-16
+// units, those of one key in the order in which they were added. It holds no more than its budget,
 // whatever comes: what is more goes to a temporary file in sorted runs.
 type sorter struct {
 	budget int64
@@ -28,6 +28,7 @@ type sorter struct {
 
 // kept is an encoded record in memory; key shares its bytes.
 type kept struct {
+	group uint64
 	key   string
 	bytes []byte
 	// at is the place in the run: what came first.
@@ -39,11 +40,12 @@ type stretch struct{ start, size int64 }
 
 // sorted is one record as it comes out of a sorter.
 type sorted struct {
+	group            uint64
 	key              string
 	order            int64
 	deleted, natural bool
-	// row is what AppendRow wrote, nil for a delete.
-	row []byte
+	// row is what appendRow wrote, nil for a delete; bytes are the whole record.
+	row, bytes []byte
 }
 
 const (
@@ -59,14 +61,14 @@ const (
 )
 
 // add keeps a copy of the record.
-func (s *sorter) add(r *hudi.Record, scratch []byte) ([]byte, error) {
-	b := encodeSorted(scratch[:0], r)
+func (s *sorter) add(group uint64, r *hudi.Record, scratch []byte) ([]byte, error) {
+	b := encodeSorted(scratch[:0], group, r)
 	if len(b) > maxRow {
 		return b, fmt.Errorf("row of %d bytes is too large to merge", len(b))
 	}
 	in := s.take(len(b))
 	copy(in, b)
-	s.run = append(s.run, kept{key: decodeSorted(in).key, bytes: in, at: int32(len(s.run))})
+	s.run = append(s.run, kept{group: group, key: decodeSorted(in).key, bytes: in, at: int32(len(s.run))})
 	s.held += keptBytes
 	if s.held >= s.budget || len(s.run) == maxRow {
 		return b, s.flush()
@@ -134,7 +136,7 @@ func (s *sorter) drop() { s.chunks, s.free, s.run, s.held = nil, nil, nil, 0 }
 
 func (s *sorter) sortRun() {
 	slices.SortFunc(s.run, func(a, b kept) int {
-		return cmp.Or(hudi.CompareUTF16(a.key, b.key), cmp.Compare(a.at, b.at))
+		return cmp.Or(cmp.Compare(a.group, b.group), hudi.CompareUTF16(a.key, b.key), cmp.Compare(a.at, b.at))
 	})
 }
 
@@ -257,11 +259,11 @@ func (m *merge) down(i int) {
 
 func (m *merge) before(i, j int) bool {
 	a, b := m.sources[i], m.sources[j]
-	return cmp.Or(hudi.CompareUTF16(a.head.key, b.head.key), cmp.Compare(a.run, b.run)) < 0
+	return cmp.Or(cmp.Compare(a.head.group, b.head.group), hudi.CompareUTF16(a.head.key, b.head.key), cmp.Compare(a.run, b.run)) < 0
 }
 
 // encodeSorted appends a record as sorter keeps it.
-func encodeSorted(dst []byte, r *hudi.Record) []byte {
+func encodeSorted(dst []byte, group uint64, r *hudi.Record) []byte {
 	var flags byte
 	if r.Delete {
 		flags |= flagDeleted
@@ -270,12 +272,13 @@ func encodeSorted(dst []byte, r *hudi.Record) []byte {
 		flags |= flagNatural
 	}
 	dst = append(dst, flags)
+	dst = binary.AppendUvarint(dst, group)
 	dst = binary.AppendVarint(dst, r.Order)
 	dst = appendText(dst, r.Key.Record)
 	if r.Delete {
 		return dst
 	}
-	return AppendRow(dst, r)
+	return appendRow(dst, r)
 }
 
 // decodeSorted is what encodeSorted wrote; it shares b. Damage shows in the row.
@@ -285,7 +288,7 @@ func decodeSorted(b []byte) sorted {
 	if d.bad {
 		return sorted{}
 	}
-	s := sorted{deleted: flags[0]&flagDeleted != 0, natural: flags[0]&flagNatural != 0, order: d.varint(), key: d.text()}
+	s := sorted{bytes: b, deleted: flags[0]&flagDeleted != 0, natural: flags[0]&flagNatural != 0, group: d.uvarint(), order: d.varint(), key: d.text()}
 	if !s.deleted {
 		s.row = d.rest
 	}

@@ -77,11 +77,9 @@ func Run(ctx context.Context, t *table.Table, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("begin replacecommit: %w", err)
 	}
-	w := &rewriting{o: o, txn: x, rows: newSorter(o.TempDir, o.Memory/sorterShare), result: Result{Instant: x.Instant()},
+	w := &rewriting{o: o, txn: x, result: Result{Instant: x.Instant()},
 		body: commitmeta.Body{Operation: "CLUSTER", Stats: map[string][]commitmeta.WriteStat{}, Replaced: map[string][]hudi.FileID{}, Extra: o.Extra}}
-	err = w.run(ctx)
-	err = errors.Join(err, w.rows.close())
-	if err == nil {
+	if err = w.run(ctx); err == nil {
 		return w.result, nil
 	}
 	// The caller's ctx may be the reason; cleaning up must still work.
@@ -96,11 +94,8 @@ type rewriting struct {
 	o      Options
 	txn    *table.Txn
 	schema *hudi.Schema
-	rows   *sorter
 	body   commitmeta.Body
 	result Result
-	// record is memory for a row that is read back.
-	record hudi.Record
 }
 
 func (w *rewriting) run(ctx context.Context) (err error) {
@@ -132,34 +127,40 @@ func withSchema(extra map[string]string, s *hudi.Schema) map[string]string {
 
 // partition sorts the rows of a partition into its new buckets.
 func (w *rewriting) partition(ctx context.Context, partition string) error {
-	v := w.txn.View()
-	slices, err := v.Slices(ctx, partition)
-	if err != nil {
+	slices, err := w.txn.View().Slices(ctx, partition)
+	if err != nil || len(slices) == 0 {
 		return err
 	}
-	if len(slices) == 0 {
-		return nil
-	}
-	o := reader.Options{Memory: w.o.Memory / mergeShare, TempDir: w.o.TempDir}
+	rows := reader.NewSorter(reader.Options{Memory: w.o.Memory / sorterShare, TempDir: w.o.TempDir})
 	for _, s := range slices {
 		w.body.Replaced[partition] = append(w.body.Replaced[partition], s.File)
-		for r, err := range reader.Slice(ctx, v, s, w.schema, o) {
-			if err == nil {
-				err = w.rows.add(hudi.BucketBy(r.Key.Record, w.o.HashField, w.o.Buckets), r)
-			}
-			if err != nil {
-				return fmt.Errorf("read file group %q: %w", s.File, err)
-			}
+		if err := w.read(ctx, s, rows); err != nil {
+			return errors.Join(fmt.Errorf("read file group %q: %w", s.File, err), rows.Close())
 		}
+	}
+	f := &files{rewriting: w, partition: partition}
+	err = f.write(ctx, rows)
+	if err = errors.Join(err, rows.Close()); err != nil {
+		return err
 	}
 	w.result.Groups += int64(len(slices))
 	w.result.Partitions++
-	f := &files{rewriting: w, partition: partition}
-	if err := f.write(ctx); err != nil {
-		return err
-	}
+	w.result.Dropped += rows.Older()
 	if w.o.Partition != nil {
 		w.o.Partition(w.result)
+	}
+	return nil
+}
+
+func (w *rewriting) read(ctx context.Context, s hudi.Slice, rows *reader.Sorter) error {
+	o := reader.Options{Memory: w.o.Memory / mergeShare, TempDir: w.o.TempDir}
+	for r, err := range reader.Slice(ctx, w.txn.View(), s, w.schema, o) {
+		if err == nil {
+			err = rows.Add(hudi.BucketBy(r.Key.Record, w.o.HashField, w.o.Buckets), r)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -169,23 +170,11 @@ type files struct {
 	*rewriting
 	partition string
 	open      *baseFile
-	// last is the newest row so far of the key that came last, not yet written.
-	last    row
-	pending bool
-	seen    int
+	seen      int
 }
 
-func (f *files) write(ctx context.Context) error {
-	err := f.rows.each(func(r *row) error {
-		const every = 1 << 10
-		if f.seen++; f.seen%every == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return f.take(ctx, r)
-	})
-	if err == nil {
-		err = f.flush(ctx)
-	}
+func (f *files) write(ctx context.Context, rows *reader.Sorter) error {
+	err := rows.Each(f.partition, func(bucket int, r *hudi.Record) error { return f.append(ctx, bucket, r) })
 	if err == nil {
 		err = f.closeFile()
 	}
@@ -195,41 +184,18 @@ func (f *files) write(ctx context.Context) error {
 	return err
 }
 
-// take holds a row back until the next key is known: a key stands once.
-func (f *files) take(ctx context.Context, r *row) error {
-	if f.pending && f.last.bucket == r.bucket && f.last.key == r.key {
-		f.result.Dropped++
-		if r.order < f.last.order {
-			return nil
-		}
-	} else if err := f.flush(ctx); err != nil {
-		return err
+func (f *files) append(ctx context.Context, bucket int, r *hudi.Record) error {
+	const every = 1 << 10
+	if f.seen++; f.seen%every == 0 && ctx.Err() != nil {
+		return ctx.Err()
 	}
-	f.last.bucket, f.last.order, f.last.key = r.bucket, r.order, r.key
-	f.last.data = append(f.last.data[:0], r.data...)
-	f.pending = true
-	return nil
-}
-
-// flush writes the row that was held back.
-func (f *files) flush(ctx context.Context) error {
-	if !f.pending {
-		return nil
-	}
-	f.pending = false
-	if f.open == nil || f.open.bucket != f.last.bucket {
+	if f.open == nil || f.open.bucket != bucket {
 		if err := f.closeFile(); err != nil {
 			return err
 		}
-		if err := f.openFile(ctx, f.last.bucket); err != nil {
+		if err := f.openFile(ctx, bucket); err != nil {
 			return err
 		}
-	}
-	r := &f.record
-	row := r.Row
-	*r = hudi.Record{Key: hudi.Key{Record: f.last.key, Partition: f.partition}, Order: f.last.order, Row: row}
-	if err := reader.ReadRow(f.last.data, r); err != nil {
-		return err
 	}
 	f.open.rows++
 	if err := f.open.out.Append(r); err != nil {
