@@ -1,0 +1,88 @@
+package keycache_test
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/couch2hudi/couch2hudi/index/keycache"
+	"github.com/couch2hudi/couch2hudi/storage"
+	"github.com/couch2hudi/couch2hudi/storage/mem"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// TestGolden: of tables of real Hudi the cache says what the Bloom says.
+func TestGolden(t *testing.T) {
+	zips, err := filepath.Glob("../../testdata/golden/*.zip")
+	if err != nil || len(zips) == 0 {
+		t.Fatalf("no golden tables: %v", err)
+	}
+	for _, name := range zips {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			v := goldenView(t, name)
+			c, err := keycache.Open(t.Context(), keycache.Options{Dir: dir, FS: vfs.NewMem()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := life{history: &history{t: t}}
+			found := 0
+			for i := range 100 {
+				key := fmt.Sprintf("doc-%04d", i)
+				want, got := one(t, bloom(), v, key), one(t, c, v, key)
+				if !l.agree(key, want, got) {
+					t.Errorf("%s:\n got %+v\nwant %+v", key, got, want)
+				}
+				if got.Found {
+					found++
+				}
+			}
+			if found == 0 {
+				t.Error("no key was found")
+			}
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func goldenView(t *testing.T, name string) *table.View {
+	t.Helper()
+	z, err := zip.OpenReader(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	bucket := storage.New(mem.New(nil), nil)
+	for _, f := range z.File {
+		object, ok := strings.CutPrefix(f.Name, "table/")
+		if !ok || strings.HasSuffix(f.Name, "/") {
+			continue
+		}
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err == nil {
+			_, err = bucket.Put(t.Context(), object, data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tb, err := table.Open(t.Context(), bucket, table.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := tb.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
