@@ -36,6 +36,9 @@ type world struct {
 	rand   *rand.Rand
 	// partitioned and hard are the table's settings.
 	partitioned, hard bool
+	// bare and plain are how partition folders are named, stay leaves rows in
+	// their first.
+	bare, plain, stay bool
 	maxRows           int
 	// maxRowBytes is the source's limit; 0 for its default.
 	maxRowBytes int
@@ -85,7 +88,7 @@ func (w *world) open(ctx context.Context, d storage.Driver) (t *table.Table, err
 	c := table.CreateOptions{Name: "docs", OrderColumn: hudi.ColumnRevOrder, KeyColumn: hudi.ColumnID}
 	c.Extra = w.pinned
 	if w.partitioned {
-		c.PartitionField = "pt"
+		c.PartitionField, c.BareFolders, c.PlainFolders = "pt", w.bare, w.plain
 	}
 	return table.Create(ctx, b, c, table.Options{})
 }
@@ -143,6 +146,7 @@ func (w *world) options(source changes.Source, t *table.Table, since changes.Pos
 	}
 	if w.partitioned {
 		n.PartitionField, n.PartitionFormat, n.PartitionName = "day", "yyyyMMdd", "pt"
+		n.BareFolders, n.PlainFolders = w.bare, w.plain
 	}
 	shaper, err := normalize.New(n)
 	if err != nil {
@@ -150,6 +154,7 @@ func (w *world) options(source changes.Source, t *table.Table, since changes.Pos
 	}
 	o := pipeline.Options{Source: source, Table: t, Normalizer: shaper, Since: since, Once: true, MaxRows: w.maxRows,
 		Events: pipeline.Events{Committed: func(p pipeline.Progress) { *done = append(*done, p) }}}
+	o.BareFolders, o.PlainFolders, o.Stay = w.bare, w.plain, w.stay
 	if w.tune != nil {
 		w.tune(&o)
 	}
@@ -181,7 +186,7 @@ func (w *world) model() map[string]state {
 		if s.Deleted {
 			s.Partition = w.lives[d.ID]
 			if s.Partition == "" && w.partitioned {
-				s.Partition = "pt=" + hudi.DefaultPartition
+				s.Partition = w.folder(hudi.DefaultPartition)
 			}
 			w.lives[d.ID] = s.Partition
 			if w.hard {
@@ -191,13 +196,24 @@ func (w *world) model() map[string]state {
 			var day string
 			day, s.N = w.dayAndN(d.Winner().Body)
 			if w.partitioned {
-				s.Partition = "pt=" + day[:4] + day[5:7] + day[8:]
+				s.Partition = w.folder(day[:4] + day[5:7] + day[8:])
+			}
+			if first := w.lives[d.ID]; w.stay && first != "" {
+				s.Partition = first
 			}
 			w.lives[d.ID] = s.Partition
 		}
 		m[d.ID] = s
 	}
 	return m
+}
+
+// folder is that of a partition's value; days need no escapes.
+func (w *world) folder(value string) string {
+	if w.bare {
+		return value
+	}
+	return "pt=" + value
 }
 
 // dayAndN are two members that bodies begin with, behind those of the database.
