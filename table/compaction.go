@@ -221,6 +221,7 @@ func (c *Compaction) Commit(ctx context.Context, b commitmeta.Body) error {
 	}
 	// The commit stands. What stays of the rest is Recover's to remove.
 	c.clean(ctx)
+	_ = x.table.removeFolder(ctx, tempFolder+string(x.instant)+"/")
 	c.leave()
 	return c.lock.Close()
 }

@@ -134,10 +134,11 @@ func (t *Table) rollBackCompaction(ctx context.Context, i timeline.Instant, p co
 			return err
 		}
 	}
-	if err := t.removeInstant(ctx, i, timeline.Inflight); err != nil {
+	// Last, so that the rest is found again; the files are found without markers.
+	if err := t.removeFolder(ctx, tempFolder+string(i.Time)+"/"); err != nil {
 		return err
 	}
-	if err := t.removeFolder(ctx, tempFolder+string(i.Time)+"/"); err != nil {
+	if err := t.removeInstant(ctx, i, timeline.Inflight); err != nil {
 		return err
 	}
 	return t.bucket.DeleteIfExists(ctx, heartbeatFolder+string(i.Time))

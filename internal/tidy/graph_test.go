@@ -42,7 +42,7 @@ func graph() map[string][]string {
 		"index":          {"hudi", "hudi/basefile", "internal/bloom", "table", "reader"},
 		"index/keycache": {"hudi", "hudi/basefile", "hudi/timeline", "commitmeta", "index", "reader", "table"},
 		"writer":         {"hudi", "hudi/basefile", "hudi/logfile", "commitmeta", "table", "reader"},
-		"compaction":     {"hudi", "hudi/timeline", "commitmeta", "table", "reader", "writer"},
+		"compaction":     {"hudi", "hudi/timeline", "hudi/basefile", "commitmeta", "table", "reader", "writer"},
 		"rebucket":       {"hudi", "hudi/basefile", "commitmeta", "table", "reader"},
 
 		"catalog":      {"hudi", "table"},
