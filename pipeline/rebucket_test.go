@@ -21,10 +21,10 @@ import (
 )
 
 // bucketWorld is a world whose table has n buckets, after some rounds.
-func bucketWorld(t *testing.T, seed uint64, n, rounds, edits int) *world {
+func bucketWorld(t *testing.T, seed uint64, n, rounds, edits int, hard bool) *world {
 	t.Helper()
 	w := newWorld(t, seed)
-	w.partitioned = true
+	w.partitioned, w.hard = true, hard
 	w.buckets(n)
 	for range rounds {
 		w.round(edits)
@@ -95,7 +95,11 @@ func sameRows(t *testing.T, what string, got, want map[string]string) {
 // TestRebucket changes the number up and down: rows, with their commit times,
 // and incremental reads are what they were; the checkpoint goes on.
 func TestRebucket(t *testing.T) {
-	w := bucketWorld(t, 51, 4, 4, 60)
+	t.Run("tombstones", func(t *testing.T) { rebucketed(t, bucketWorld(t, 51, 4, 4, 60, false)) })
+	t.Run("hard deletes", func(t *testing.T) { rebucketed(t, bucketWorld(t, 56, 4, 4, 60, true)) })
+}
+
+func rebucketed(t *testing.T, w *world) {
 	was := 4
 	for _, n := range []int{8, 3, 1, 7} {
 		before := w.view()
@@ -149,7 +153,7 @@ func TestRebucketRefuses(t *testing.T) {
 	if _, err := w.rebucket(w.driver, rebucket.Options{Buckets: 4}); !errors.Is(err, pipeline.ErrPinned) || !strings.Contains(err.Error(), "table.index is bloom") {
 		t.Errorf("a bloom table: %v", err)
 	}
-	w = bucketWorld(t, 53, 4, 1, 10)
+	w = bucketWorld(t, 53, 4, 1, 10, false)
 	plan, err := commitmeta.EncodeCompactionPlan(commitmeta.CompactionPlan{})
 	w.must(nil, err)
 	next, err := w.view().Last().Next()
@@ -201,7 +205,7 @@ func copied(t *testing.T, d storage.Driver) storage.Driver {
 // rows, and takes the next commit; and a second attempt comes to the end.
 func TestRebucketCrashSweep(t *testing.T) {
 	const was, n = 3, 5
-	w := bucketWorld(t, 55, was, 2, 9)
+	w := bucketWorld(t, 55, was, 2, 9, false)
 	start, rows := w.driver, w.stored(w.view(), was)
 	old, newer, stride := 0, 0, 1
 	if testing.Short() {
