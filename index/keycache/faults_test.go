@@ -212,9 +212,13 @@ func TestFaultsOfTheTable(t *testing.T) {
 // TestFaultsOfTheFolder: whatever write or reading of the folder fails, once or
 // from then on for ever, the answers are right.
 func TestFaultsOfTheFolder(t *testing.T) {
+	stride := int64(7)
+	if testing.Short() {
+		stride = 41
+	}
 	for _, forever := range []bool{false, true} {
 		failed := 0
-		for n := int64(0); ; n += 7 {
+		for n := int64(0); ; n += stride {
 			reached, fell := brokenFolder(t, n, forever)
 			if !reached {
 				break

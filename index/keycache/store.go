@@ -103,7 +103,7 @@ func (s *store) mark() error {
 	if err != nil {
 		return damaged(err)
 	}
-	_, err = f.Write(s.session)
+	_, err = f.Write(bytes.Clone(s.session)) // a vfs.File may overwrite what it was given
 	return damaged(errors.Join(err, f.Close()))
 }
 
@@ -300,7 +300,7 @@ func (s *store) saveFilter(f *filter) error {
 		return damaged(err)
 	}
 	sum := sha256.New()
-	buffered := bufio.NewWriter(io.MultiWriter(w, sum))
+	buffered := bufio.NewWriter(io.MultiWriter(sum, w)) // the sum first: a vfs.File may overwrite what it was given
 	err = f.writeTo(buffered)
 	if err == nil {
 		err = buffered.Flush()
