@@ -11,7 +11,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 )
 
@@ -44,6 +43,12 @@ type modelOptions struct {
 	layout    string // Go layout of the partition's value, UTC; empty: the value's own text
 	hard      bool   // deletions take the row away
 	dropDoc   bool
+	bare      bool // folders are named by the value alone, unescaped
+	stay      bool // a row remains in its first partition
+	scoped    bool // a document has a row in each partition that it was ever in
+	buckets   int  // of the bucket index; 0: bloom
+	noCache   bool // keys are looked for in the table each time
+	fileBytes int  // at which a base file is full; 0: the default
 }
 
 // tableModel is what the table must show, computed from the documents alone and
@@ -52,13 +57,14 @@ type modelOptions struct {
 type tableModel struct {
 	options modelOptions
 	columns map[string]modelColumn    // by field
-	rows    map[string]row            // by key: the live view
+	rows    map[string]row            // by slot: the live view
 	base    map[string]map[string]row // what base files hold, by file group and key
 	fresh   []row                     // new in their partition, and in no base file so far
 	// stood are the file groups whose base file holds a key, by key and
 	// partition; told says that apply is given the base files of each commit.
 	stood   map[string]map[string]string
 	told    bool
+	again   int            // base files that were written again
 	lost    map[string]row // by key: the versions that another writer deleted
 	commits []string       // instants, ascending
 	at      []map[string]row
@@ -91,16 +97,22 @@ func (m *tableModel) apply(instant string, documents []document, files ...baseFi
 
 // put puts a document's row into the table. A key that is new in a partition
 // comes to a base file, one that is known there, or was and left its base row
-// behind, to a log.
+// behind, to a log. A deletion says nothing of the partition: of several rows
+// the newest stays as the tombstone.
 func (m *tableModel) put(d document, r row) {
+	partition := r[colPartition].(string)
+	if d.Deleted {
+		for _, old := range m.rowsOf(d.ID) {
+			delete(m.rows, m.slot(d.ID, old[colPartition].(string)))
+		}
+	}
 	if m.options.hard && d.Deleted {
-		delete(m.rows, d.ID)
 		return
 	}
-	if m.stood[d.ID][r[colPartition].(string)] == "" {
+	if m.stood[d.ID][partition] == "" {
 		m.fresh = append(m.fresh, r)
 	}
-	m.rows[d.ID] = r
+	m.rows[m.slot(d.ID, partition)] = r
 	delete(m.lost, d.ID)
 }
 
@@ -119,9 +131,16 @@ func (m *tableModel) has(d document) bool {
 	if r, ok := m.lost[d.ID]; ok && generations(d.Leaves) <= r["_rev_order"].(int64) {
 		return true
 	}
-	old, known := m.rows[d.ID]
+	old, known := m.newest(d.ID)
 	if m.options.hard && d.Deleted {
 		return !known
+	}
+	if m.options.scoped && !d.Deleted {
+		r := row{}
+		if members, err := membersOf(d.Body); err == nil {
+			m.place(r, members)
+			old, known = m.rows[m.slot(d.ID, r[colPartition].(string))]
+		}
 	}
 	return known && old["_rev"] == d.Leaves[0] && old["_rev_order"] == generations(d.Leaves)
 }
@@ -167,6 +186,18 @@ func (m *tableModel) spans() [][2]string {
 		for _, end := range m.commits[i:] {
 			out = append(out, [2]string{begin, end})
 		}
+	}
+	return out
+}
+
+// fewSpans are each commit alone, all together, and all but the first or the last.
+func (m *tableModel) fewSpans() [][2]string {
+	last := len(m.commits) - 1
+	out := [][2]string{{"000", m.commits[last]}, {m.commits[0], m.commits[last]}, {"000", m.commits[max(0, last-1)]}}
+	begin := "000"
+	for _, end := range m.commits {
+		out = append(out, [2]string{begin, end})
+		begin = end
 	}
 	return out
 }
@@ -289,7 +320,7 @@ func (m *tableModel) row(d document) (row, error) {
 	r = m.complete([]row{r})[0]
 	if d.Deleted {
 		r["_op"] = "d"
-		m.stay(r)
+		m.leave(r)
 		return r, nil
 	}
 	members, err := membersOf(d.Body)
@@ -298,6 +329,9 @@ func (m *tableModel) row(d document) (row, error) {
 	}
 	m.fill(r, members)
 	m.place(r, members)
+	if old, known := m.newest(d.ID); known && m.options.stay {
+		r["pt"], r[colPartition] = old["pt"], old[colPartition]
+	}
 	return r, nil
 }
 
@@ -399,97 +433,6 @@ func exactDouble(text string) (float64, bool) {
 	}
 	again, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64))
 	return x, again.Cmp(said) == 0
-}
-
-// place gives a live row its partition, by the field and format of the options.
-func (m *tableModel) place(r row, members []member) {
-	if m.options.partition == "" {
-		r[colPartition] = ""
-		return
-	}
-	var value string
-	ok := false
-	for _, f := range members {
-		if f.name == m.options.partition {
-			value, ok = m.options.value(f.value)
-		}
-	}
-	if !ok {
-		r["pt"], r[colPartition] = nil, "pt="+defaultPartition
-		return
-	}
-	r["pt"], r[colPartition] = value, "pt="+escaped(value)
-}
-
-// value is what a field's value makes of the partition.
-func (o modelOptions) value(raw json.RawMessage) (string, bool) {
-	if o.layout != "" {
-		return partitionValue(raw, o.layout)
-	}
-	var text string
-	err := json.Unmarshal(raw, &text)
-	return text, err == nil && text != ""
-}
-
-// escaped is a folder's name as Hive and Hudi write it: what a path or a shell
-// may stumble over becomes a percent sign and two digits.
-func escaped(value string) string {
-	var b strings.Builder
-	for _, c := range []byte(value) {
-		if c < ' ' || c == 0x7f || strings.IndexByte("\"#%'*/:=?\\{[]^", c) >= 0 {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-// stay leaves a deleted document where it was: its body, if any, does not move it.
-func (m *tableModel) stay(r row) {
-	if m.options.partition == "" {
-		r[colPartition] = ""
-		return
-	}
-	old, known := m.rows[r[colKey].(string)]
-	if !known {
-		old, known = m.lost[r[colKey].(string)]
-	}
-	if known {
-		r["pt"], r[colPartition] = old["pt"], old[colPartition]
-		return
-	}
-	r["pt"], r[colPartition] = nil, "pt="+defaultPartition
-}
-
-// partitionValue understands RFC 3339, dates, and epochs in seconds or, from
-// twelve digits on, milliseconds. Numbers that read as a date, like 20240105,
-// could be meant either way and count as none.
-func partitionValue(raw json.RawMessage, layout string) (string, bool) {
-	var v any
-	if decodeNumbers(raw, &v) != nil {
-		return "", false
-	}
-	switch v := v.(type) {
-	case string:
-		for _, accepted := range []string{time.RFC3339Nano, time.DateOnly} {
-			if at, err := time.Parse(accepted, v); err == nil {
-				return at.UTC().Format(layout), true
-			}
-		}
-	case json.Number:
-		n, err := strconv.ParseInt(v.String(), 10, 64)
-		_, isDate := time.Parse("20060102", v.String())
-		switch {
-		case err != nil || isDate == nil:
-			return "", false
-		case n >= 1e11 || n <= -1e11:
-			return time.UnixMilli(n).UTC().Format(layout), true
-		default:
-			return time.Unix(n, 0).UTC().Format(layout), true
-		}
-	}
-	return "", false
 }
 
 // asJSON is compact JSON with HTML characters as they are; keys are sorted.
