@@ -102,8 +102,8 @@ func TestTornLogOfUnknownOrigin(t *testing.T) {
 	}
 }
 
-// TestArchivedRange: what archived commits wrote is not known, so that a range
-// which begins before the active timeline is an error when there is an archive.
+// TestArchivedRange: a range which begins before the active timeline is an error
+// when the archive cannot be read.
 func TestArchivedRange(t *testing.T) {
 	f := newFixture(t)
 	t1 := f.commit(baseOf("pt=a", "g-0", put("a", 1, "a1")))

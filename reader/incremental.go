@@ -16,19 +16,22 @@ import (
 
 // RangeError is an ErrCleaned with what an operator needs to know.
 type RangeError struct {
-	// Begin is the asked range's exclusive begin, "" for the first commit or a
-	// snapshot of the past.
-	Begin hudi.Time
+	// Begin is the asked range's exclusive begin, "" for a snapshot of the past,
+	// At the instant of that.
+	Begin, At hudi.Time
 	// Commit wrote File, which is gone.
 	Commit hudi.Time
 	File   string
+	// Oldest is the oldest begin after Begin, or the oldest instant after At, with
+	// which the reading works.
+	Oldest hudi.Time
 }
 
 // Error implements error.
 func (e *RangeError) Error() string {
 	what := fmt.Sprintf("read changes after %s", e.Begin)
 	if e.Begin == "" {
-		what = "read the table"
+		what = fmt.Sprintf("read the table as of %s", e.At)
 	}
 	return fmt.Sprintf("%s: %v: %q of commit %s is gone", what, ErrCleaned, e.File, e.Commit)
 }
@@ -38,7 +41,7 @@ func (e *RangeError) Unwrap() error { return ErrCleaned }
 
 // Hint says what to do.
 func (e *RangeError) Hint() string {
-	return fmt.Sprintf("begin at %s or later, or read the newest snapshot", e.Commit)
+	return fmt.Sprintf("begin at %s or later, or read the newest snapshot", e.Oldest)
 }
 
 // Incremental yields the rows that the commits after begin, up to and with end,
@@ -48,6 +51,11 @@ func (e *RangeError) Hint() string {
 // what Hudi's own incremental queries give.
 func Incremental(ctx context.Context, v *table.View, begin, end hudi.Time, o Options) iter.Seq2[*hudi.Record, error] {
 	return func(yield func(*hudi.Record, error) bool) {
+		v, err := v.Reaching(ctx, begin)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		if end == "" || end.After(v.Last()) {
 			end = v.Last()
 		}
@@ -70,39 +78,41 @@ type span struct {
 
 func (r *span) holds(t hudi.Time) bool { return t.After(r.begin) && !t.After(r.end) }
 
-// archived is the error of a range that begins before the active timeline does,
-// when there is an archive: what the archived commits wrote is not known.
-func (r *span) archived(ctx context.Context) error {
-	active := r.view.Instants()
-	if len(active) > 0 && !r.begin.Before(active[0].Time) {
-		return nil
-	}
-	// No commit has a value without a name: View says whether an archive may.
-	if _, _, _, err := r.view.Extra(ctx, ""); err != nil {
-		return fmt.Errorf("read changes after %q: %w", r.begin, err)
-	}
-	return nil
-}
-
 // complete says whether the files are still there that the range's commits, the
-// last ones of each file group, wrote.
-func (r *span) complete(ctx context.Context) error {
-	wrote, err := r.written(ctx)
-	if err != nil {
-		return err
-	}
+// last ones of each file group, wrote: with a RangeError, whose Oldest is the last
+// commit with a file that is gone.
+func (r *span) complete(ctx context.Context, wrote map[string]map[hudi.FileID]*group) error {
+	var gone *RangeError
 	for _, partition := range slices.Sorted(maps.Keys(wrote)) {
-		if _, err := r.cut(ctx, partition, wrote[partition]); err != nil {
+		list, err := r.view.Slices(ctx, partition)
+		if err != nil {
 			return err
 		}
+		slice := make(map[hudi.FileID]hudi.Slice, len(list))
+		for _, s := range list {
+			slice[s.File] = s
+		}
+		for _, id := range slices.Sorted(maps.Keys(wrote[partition])) {
+			g := wrote[partition][id]
+			file, commit := g.missing(slice[id])
+			if file == "" {
+				continue
+			}
+			if gone == nil {
+				gone = &RangeError{Begin: r.begin, Commit: commit, File: file}
+			}
+			if commit.After(gone.Oldest) {
+				gone.Oldest = commit
+			}
+		}
+	}
+	if gone != nil {
+		return gone
 	}
 	return nil
 }
 
 func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) error {
-	if err := r.archived(ctx); err != nil {
-		return err
-	}
 	o := r.o
 	o.IncludeDeletes, o.HardDeletes = true, false
 	p, err := newProjection(ctx, r.view, o)
@@ -112,6 +122,9 @@ func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) e
 	p.only = r.holds
 	wrote, err := r.written(ctx)
 	if err != nil {
+		return err
+	}
+	if err := r.complete(ctx, wrote); err != nil {
 		return err
 	}
 	for _, partition := range slices.Sorted(maps.Keys(wrote)) {
@@ -222,53 +235,39 @@ func (r *span) cut(ctx context.Context, partition string, wrote map[hudi.FileID]
 			found = append(found, s)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(wrote)) {
-		if err := r.missing(wrote[id]); err != nil {
-			return nil, err
-		}
-	}
 	return found, nil
 }
 
-// keep is s less the files that are not the group's. Those it finds it strikes
-// off.
+// keep is s less the files that are not the group's.
 func (g *group) keep(s hudi.Slice) hudi.Slice {
-	if !g.strike(s.Base.Name) {
+	if _, mine := g.files[s.Base.Name]; !mine {
 		s.Base = hudi.File{}
 	}
-	var logs []hudi.File
-	for _, log := range s.Logs {
-		if g.strike(log.Name) {
-			logs = append(logs, log)
-		}
-	}
-	s.Logs = logs
-	if s.Instant.After(g.latest) {
-		// All that the range wrote lies below the slice that counts.
-		g.files = nil
-	}
+	s.Logs = slices.DeleteFunc(slices.Clone(s.Logs), func(log hudi.File) bool {
+		_, mine := g.files[log.Name]
+		return !mine
+	})
 	return s
 }
 
-func (g *group) strike(name string) bool {
-	_, mine := g.files[name]
-	delete(g.files, name)
-	return mine
-}
-
-// missing is the error of a group of which files of the latest slice are gone.
-func (r *span) missing(g *group) error {
-	if g.replaced {
-		return nil
+// missing is a file of the group's latest slice that is not in s, with the last
+// commit that wrote such a one; "" when all are there or do not matter.
+func (g *group) missing(s hudi.Slice) (file string, commit hudi.Time) {
+	if g.replaced || s.Instant.After(g.latest) {
+		return "", "" // all that the range wrote lies below what counts
+	}
+	there := map[string]bool{s.Base.Name: true}
+	for _, log := range s.Logs {
+		there[log.Name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.files)) {
-		instant, err := baseInstant(name)
-		if err != nil {
-			return err
+		// note has read the names.
+		if instant, err := baseInstant(name); err != nil || instant != g.latest || there[name] {
+			continue
 		}
-		if instant == g.latest {
-			return &RangeError{Begin: r.begin, Commit: g.files[name], File: name}
+		if at := g.files[name]; file == "" || at.After(commit) {
+			file, commit = name, at
 		}
 	}
-	return nil
+	return file, commit
 }

@@ -2,9 +2,13 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"slices"
+	"sort"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -12,24 +16,21 @@ import (
 // partition, with the columns of Target. Tombstones of tables of ours are left
 // out unless Options.IncludeDeletes.
 func Snapshot(ctx context.Context, v *table.View, o Options) iter.Seq2[*hudi.Record, error] {
-	return whole(ctx, v, o, func(s hudi.Slice) hudi.Slice { return s })
+	return rowsOf(ctx, v, o, func(s hudi.Slice) hudi.Slice { return s })
 }
 
 // ReadOptimized yields the rows of the base files alone: fast, and as old as
 // the last compaction of each file group.
 func ReadOptimized(ctx context.Context, v *table.View, o Options) iter.Seq2[*hudi.Record, error] {
-	return whole(ctx, v, o, func(s hudi.Slice) hudi.Slice {
+	return rowsOf(ctx, v, o, func(s hudi.Slice) hudi.Slice {
 		s.Logs = nil
 		return s
 	})
 }
 
-// whole reads all slices of the view, each as change makes it.
-func whole(ctx context.Context, v *table.View, o Options, change func(hudi.Slice) hudi.Slice) iter.Seq2[*hudi.Record, error] {
+// rowsOf reads all slices of the view, each as change makes it.
+func rowsOf(ctx context.Context, v *table.View, o Options, change func(hudi.Slice) hudi.Slice) iter.Seq2[*hudi.Record, error] {
 	return func(yield func(*hudi.Record, error) bool) {
-		if v.Last() == "" {
-			return // nothing was ever written, not even a schema
-		}
 		if err := readWhole(ctx, v, o, change, yield); err != nil {
 			yield(nil, err)
 		}
@@ -39,32 +40,91 @@ func whole(ctx context.Context, v *table.View, o Options, change func(hudi.Slice
 func readWhole(ctx context.Context, v *table.View, o Options, change func(hudi.Slice) hudi.Slice, yield func(*hudi.Record, error) bool) error {
 	o.HardDeletes = false // for Slice alone: here every record is a row
 	p, err := newProjection(ctx, v, o)
+	if errors.Is(err, table.ErrNoSchema) && v.Last() == "" {
+		return nil // nothing was ever written, not even a schema
+	}
 	if err != nil {
 		return err
 	}
-	if v.At() != "" {
-		// The past may be cleaned away: what is left of it is no snapshot.
-		past := span{view: v, end: v.At()}
-		if err := past.complete(ctx); err != nil {
-			return err
-		}
+	// The past may be cleaned away: what is left of it is no snapshot.
+	if err := past(ctx, v); err != nil {
+		return err
 	}
 	partitions, err := v.Partitions(ctx)
 	if err != nil {
 		return err
 	}
 	for _, partition := range partitions {
-		slices, err := v.Slices(ctx, partition)
+		list, err := v.Slices(ctx, partition)
 		if err != nil {
 			return err
 		}
-		for _, s := range slices {
+		for _, s := range list {
 			if !p.pass(Slice(ctx, v, change(s), p.read, o), yield) {
 				return nil
 			}
 		}
 	}
 	return nil
+}
+
+// past says whether the files are there of a view of the past.
+func past(ctx context.Context, v *table.View) error {
+	if v.At() == "" {
+		return nil
+	}
+	reach, err := v.Cleaned(ctx)
+	if err != nil {
+		return err
+	}
+	err = whole(ctx, v, reach)
+	var gone *RangeError
+	if !errors.As(err, &gone) {
+		return err
+	}
+	gone.At = v.At()
+	gone.Oldest, err = oldest(ctx, v, reach)
+	return errors.Join(gone, err)
+}
+
+// whole says whether all files are there that are seen at a view of the past. What
+// archived commits wrote is of interest only where a clean may have been.
+func whole(ctx context.Context, v *table.View, reach table.Reach) error {
+	if reach.Unbounded || v.At().Before(reach.Earliest) {
+		var err error
+		if v, err = v.Reaching(ctx, ""); err != nil {
+			return err
+		}
+	}
+	r := span{view: v, end: v.At()}
+	wrote, err := r.written(ctx)
+	if err != nil {
+		return err
+	}
+	return r.complete(ctx, wrote)
+}
+
+// oldest is the oldest write after a view of the past as of which the table can
+// still be read.
+func oldest(ctx context.Context, v *table.View, reach table.Reach) (hudi.Time, error) {
+	at := v.At()
+	now, err := v.Uncut().Reaching(ctx, at)
+	if err != nil {
+		return "", err
+	}
+	later := slices.DeleteFunc(now.Writes(), func(i timeline.Instant) bool { return !i.Time.After(at) })
+	if len(later) == 0 {
+		return now.Last(), nil
+	}
+	var failed error
+	n := sort.Search(len(later)-1, func(i int) bool {
+		err := whole(ctx, now.AsOf(later[i].Time), reach)
+		if err != nil && !errors.Is(err, ErrCleaned) {
+			failed = err
+		}
+		return err == nil
+	})
+	return later[n].Time, failed
 }
 
 // projection is which columns are read and which rows and cells of them go on.

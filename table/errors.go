@@ -48,8 +48,10 @@ var (
 	ErrBody = errors.New("commit metadata does not fit the files written")
 	// ErrNoSchema: no commit holds a schema and neither do the properties.
 	ErrNoSchema = errors.New("the table has no schema yet")
-	// ErrArchived: the answer may lie in the archived timeline, which is not read.
-	ErrArchived = errors.New("the answer may be in the archived timeline")
+	// ErrArchived: the answer may lie in a part of the archive that cannot be read.
+	ErrArchived = errors.New("the archived timeline cannot be read")
+	// ErrCleaned: files that a reader wants to keep are gone already, or going.
+	ErrCleaned = errors.New("the past was cleaned")
 )
 
 // Error is an error with what an operator can do about it.

@@ -134,6 +134,9 @@ func (t *Table) local(at time.Time) time.Time {
 	return at.Add(time.Duration(offset) * time.Second)
 }
 
+// TimeOf is a time of the store's clock as the table's instant times show it.
+func (t *Table) TimeOf(at time.Time) hudi.Time { return hudi.FormatTime(t.local(at)) }
+
 // Now is the instant time that the table's clock shows: what the age of an
 // instant is measured from.
 func (t *Table) Now() hudi.Time { return hudi.FormatTime(t.local(t.now())) }

@@ -65,6 +65,7 @@ type Table struct {
 	partitioning hudi.Partitioning
 	options      Options
 	bodies       *bodyCache
+	archive      *archiveRanges
 
 	// starting is held while a delta commit begins or a compaction is planned:
 	// no log file may come between the plan's view and its instant.
@@ -160,7 +161,8 @@ func Open(ctx context.Context, b *storage.Bucket, o Options) (*Table, error) {
 
 func newTable(b *storage.Bucket, p hudi.Properties, o Options) *Table {
 	return &Table{bucket: b, properties: p, options: o, bodies: newBodyCache(bodyCacheBytes),
-		open: map[hudi.Time]*Txn{}, own: ownInstants{}, folders: map[string]bool{}, plans: map[hudi.Time]*plans{}}
+		archive: &archiveRanges{byFile: map[archiveFile]timeRange{}, extras: map[string]archivedExtra{}},
+		open:    map[hudi.Time]*Txn{}, own: ownInstants{}, folders: map[string]bool{}, plans: map[hudi.Time]*plans{}}
 }
 
 // Properties are the table's properties as they were when it was opened.

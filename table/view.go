@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -29,6 +30,11 @@ type View struct {
 	// of the completed replacecommit that took it out.
 	compacting, replaced map[hudi.Location]hudi.Time
 	files                *files
+	// archived are the instants of the view that are in the archive alone, by
+	// what plain leaves of them. Only a view that is Reaching has any.
+	archived map[timeline.Instant]archiveFile
+	// uncut is the view of which this one is AsOf, nil when it is of none.
+	uncut *View
 
 	mu     sync.Mutex
 	slices map[string][]hudi.Slice
@@ -62,11 +68,14 @@ func (v *View) Last() hudi.Time {
 // Body is what a completed write of the view says. It is shared and must not
 // be written to.
 func (v *View) Body(ctx context.Context, i timeline.Instant) (commitmeta.Body, error) {
+	if f, ok := v.archived[plain(i)]; ok {
+		return v.table.archivedBody(ctx, i, f)
+	}
 	return v.table.body(ctx, i)
 }
 
-// newest is the newest completed write with a non-empty value of a key of
-// extraMetadata.
+// newest is the newest completed write, archived ones too, with a non-empty
+// value of a key of extraMetadata.
 func (v *View) newest(ctx context.Context, key string) (string, timeline.Instant, error) {
 	for _, i := range slices.Backward(v.instants) {
 		if !i.Done() || !i.Writes() {
@@ -80,28 +89,14 @@ func (v *View) newest(ctx context.Context, key string) (string, timeline.Instant
 			return value, i, nil
 		}
 	}
-	return "", timeline.Instant{}, nil
+	return v.archivedExtra(ctx, key)
 }
 
 // Extra is the newest value of a key of extraMetadata and the completed write
-// that carries it; false when none does. When none does and older instants
-// were archived, which are not read, it is an ErrArchived: the value may be
-// there.
+// that carries it, be it in the archive; false when none does.
 func (v *View) Extra(ctx context.Context, key string) (string, timeline.Instant, bool, error) {
 	value, i, err := v.newest(ctx, key)
-	if err != nil || value != "" {
-		return value, i, value != "", err
-	}
-	archive := hoodieFolder + or(v.table.properties.Get(hudi.PropArchive), "archived") + "/"
-	for o, err := range v.table.bucket.List(ctx, archive) {
-		if err != nil {
-			return "", timeline.Instant{}, false, err
-		}
-		return "", timeline.Instant{}, false, hinted(ErrArchived,
-			"keep more instants on the active timeline (hoodie.keep.min.commits of the engine that archives)",
-			"no active instant has %q, and there is %s", key, o.Name)
-	}
-	return "", timeline.Instant{}, false, nil
+	return value, i, value != "", err
 }
 
 // Schema is the table's schema: that of the latest commit that holds one, else
@@ -133,6 +128,9 @@ func (v *View) Schema(ctx context.Context) (*hudi.Schema, error) {
 // noted is the schema of a commit with the notes that another engine dropped.
 func (v *View) noted(ctx context.Context, s *hudi.Schema, of timeline.Instant) (*hudi.Schema, error) {
 	_, own, err := v.newest(ctx, commitmeta.ExtraLayout)
+	if errors.Is(err, ErrArchived) {
+		err = nil // the rows can be read without their notes
+	}
 	if err != nil || own.Time == "" || own.Time == of.Time {
 		return s, err
 	}
@@ -153,10 +151,29 @@ func (v *View) AsOf(at hudi.Time) *View {
 	if v.at != "" && v.at.Before(at) {
 		at = v.at
 	}
-	n := &View{table: v.table, at: at, done: v.done, pending: v.pending, firstDone: v.firstDone,
-		compacting: v.compacting, replaced: v.replaced, files: v.files, slices: map[string][]hudi.Slice{}}
+	n := v.copy()
+	n.at = at
+	if n.slices = map[string][]hudi.Slice{}; n.uncut == nil {
+		n.uncut = v
+	}
 	n.instants = slices.DeleteFunc(slices.Clone(v.instants), func(i timeline.Instant) bool { return i.Time.After(at) })
 	return n
+}
+
+// copy is a view of the same, to be changed.
+func (v *View) copy() *View {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return &View{table: v.table, at: v.at, instants: v.instants, done: v.done, pending: v.pending, firstDone: v.firstDone,
+		compacting: v.compacting, replaced: v.replaced, files: v.files, archived: v.archived, uncut: v.uncut, slices: maps.Clone(v.slices)}
+}
+
+// Uncut is the view of which this one is AsOf, else the view itself.
+func (v *View) Uncut() *View {
+	if v.uncut != nil {
+		return v.uncut
+	}
+	return v
 }
 
 // Partitions are the partition paths, sorted; [""] for a table without

@@ -55,6 +55,7 @@ func TestExtra(t *testing.T) {
 	if value, _, ok, err := extra(v, "b"); value != "1" || !ok || err != nil {
 		t.Errorf("with an archive: %v %v", ok, err)
 	}
+	v = must[*table.View](t)(must[*table.Table](t)(table.Open(ctx, bucketOf(d), options())).View(ctx))
 	_, _, _, err := extra(v, "c")
 	wantErr(t, "none active, an archive there", err, table.ErrArchived)
 }

@@ -59,7 +59,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, changes.ErrRecreated):
 		return exitRecreated
-	case errors.Is(err, changes.ErrPosition), errors.Is(err, reader.ErrCleaned), errors.Is(err, table.ErrArchived):
+	case errors.Is(err, changes.ErrPosition), errors.Is(err, reader.ErrCleaned), errors.Is(err, table.ErrArchived), errors.Is(err, table.ErrCleaned):
 		return exitGone
 	case errors.Is(err, table.ErrHeld):
 		return exitHeld

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/table"
@@ -76,7 +75,7 @@ func runQuery(ctx context.Context, s streams, f queryFlags) error {
 		return err
 	}
 	now := v
-	if v, err = f.past(ctx, now); err != nil {
+	if v, err = f.past(now); err != nil {
 		return err
 	}
 	schema, err := f.schema(ctx, v)
@@ -117,9 +116,9 @@ func (f *queryFlags) check() error {
 }
 
 // past is the view as of --as-of or --until, v without them: rows come in the
-// schema of their time. An instant before the first
-// commit is fine: there was nothing then. With archived commits nobody knows.
-func (f *queryFlags) past(ctx context.Context, v *table.View) (*table.View, error) {
+// schema of their time. An instant before the first commit is fine: there was
+// nothing then.
+func (f *queryFlags) past(v *table.View) (*table.View, error) {
 	flag, text := "--as-of", f.asOf
 	if f.until != "" {
 		flag, text = "--until", f.until
@@ -131,13 +130,7 @@ func (f *queryFlags) past(ctx context.Context, v *table.View) (*table.View, erro
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("%s: %w", flag, err)}
 	}
-	v = v.AsOf(at)
-	if v.Last() == "" {
-		if _, _, _, err := v.Extra(ctx, commitmeta.ExtraSchema); err != nil {
-			return nil, fmt.Errorf("read the table as of %s: %w", at, err)
-		}
-	}
-	return v, nil
+	return v.AsOf(at), nil
 }
 
 // schema is the table's, cut to the columns asked for.

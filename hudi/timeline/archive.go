@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -161,3 +162,10 @@ func (a *Archived) read(datum []byte) error {
 	}
 	return nil
 }
+
+// Bytes is the size of the entry as it is stored.
+func (a *Archived) Bytes() int64 { return int64(len(a.datum)) }
+
+// Mentions says whether a text stands somewhere in the entry, which is far
+// quicker to find out than what it says.
+func (a *Archived) Mentions(text string) bool { return bytes.Contains(a.datum, []byte(text)) }

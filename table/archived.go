@@ -1,0 +1,303 @@
+package table
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+)
+
+// archiveFile is one file of the archive.
+type archiveFile struct {
+	number int
+	name   string // of the object
+	size   int64
+}
+
+// archiveRanges remembers which times the files of the archive hold, so that
+// few of them are read again. A file that Hudi has appended to is another one.
+type archiveRanges struct {
+	mu     sync.Mutex
+	byFile map[archiveFile]timeRange
+	// extras are values of extraMetadata that no active commit has, by key.
+	extras map[string]archivedExtra
+}
+
+type timeRange struct{ first, last hudi.Time }
+
+// archivedExtra is what the archive says of a key, as long as the active
+// timeline begins at the same instant.
+type archivedExtra struct {
+	begins hudi.Time
+	value  string
+	at     timeline.Instant
+}
+
+// archiveFolder is where archived instants are, with a "/" at its end.
+func (t *Table) archiveFolder() string {
+	return hoodieFolder + or(t.properties.Get(hudi.PropArchive), "archived") + "/"
+}
+
+// archiveFiles are the files of the archive, the latest first.
+func (t *Table) archiveFiles(ctx context.Context) ([]archiveFile, error) {
+	var list []archiveFile
+	folder := t.archiveFolder()
+	for o, err := range t.bucket.ListFolders(ctx, folder) {
+		if err != nil {
+			return nil, err
+		}
+		if n, ok := timeline.ParseArchiveFileName(strings.TrimPrefix(o.Name, folder)); ok {
+			list = append(list, archiveFile{n, o.Name, o.Size})
+		}
+	}
+	slices.SortFunc(list, func(a, b archiveFile) int {
+		return cmp.Or(cmp.Compare(b.number, a.number), strings.Compare(b.name, a.name))
+	})
+	return list, nil
+}
+
+// scanArchive hands the states in one file of the archive to visit, until that
+// says no.
+func (t *Table) scanArchive(ctx context.Context, f archiveFile, visit func(*timeline.Archived) (bool, error)) (err error) {
+	r, err := t.bucket.Open(ctx, f.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var times timeRange
+	for a, err := range timeline.ReadArchive(r, r.Size()) {
+		if err != nil {
+			return hinted(ErrCorrupt, "restore the file from a copy of the table", "%s: %v", f.name, err)
+		}
+		if times.first == "" || a.Time.Before(times.first) {
+			times.first = a.Time
+		}
+		if a.Time.After(times.last) {
+			times.last = a.Time
+		}
+		if more, err := visit(a); err != nil || !more {
+			return err
+		}
+	}
+	t.archive.mu.Lock()
+	defer t.archive.mu.Unlock()
+	t.archive.byFile[f] = times
+	return nil
+}
+
+// checkArchive is an ErrArchived when a stretch of a file of the archive is no
+// block: what it held, or was to hold, is not known. An append that died leaves
+// one too, and then it is still on the timeline; but who could tell.
+func (t *Table) checkArchive(ctx context.Context, f archiveFile) (err error) {
+	r, err := t.bucket.Open(ctx, f.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	_, whole, err := timeline.LogInstants(r, r.Size())
+	if err != nil {
+		return hinted(ErrCorrupt, "restore the file from a copy of the table", "%s: %v", f.name, err)
+	}
+	if !whole {
+		return hinted(ErrArchived, "restore the file from a copy of the table", "a part of %s is damaged", f.name)
+	}
+	return nil
+}
+
+// archiveBelow says that a file is known to hold nothing after an instant.
+func (t *Table) archiveBelow(f archiveFile, after hudi.Time) bool {
+	t.archive.mu.Lock()
+	defer t.archive.mu.Unlock()
+	times, known := t.archive.byFile[f]
+	return known && times.last != "" && !times.last.After(after)
+}
+
+// archivedIn is an archived instant with the file that it is in.
+type archivedIn struct {
+	timeline.Instant
+	file archiveFile
+}
+
+// archivedAfter are the completed instants in the archive later than after,
+// ascending.
+func (t *Table) archivedAfter(ctx context.Context, after hudi.Time) ([]archivedIn, error) {
+	list, err := t.archiveFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Files follow each other in time. What a savepoint had held back is in a
+	// later one than its time, so that one file below does not end it.
+	const enough = 2
+	below := 0
+	type key struct {
+		time   hudi.Time
+		action commitmeta.Action
+	}
+	found := map[key]archivedIn{}
+	for _, f := range list {
+		if below == enough {
+			break
+		}
+		if t.archiveBelow(f, after) {
+			below++
+			continue
+		}
+		if err := t.checkArchive(ctx, f); err != nil {
+			return nil, err
+		}
+		held := len(found)
+		err := t.scanArchive(ctx, f, func(a *timeline.Archived) (bool, error) {
+			if a.Done() && a.Time.After(after) {
+				found[key{a.Time, a.Action}] = archivedIn{a.Instant, f}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if below++; len(found) > held {
+			below = 0
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b archivedIn) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Action, b.Action))
+	}), nil
+}
+
+// Reaching is the view with the completed instants of the archive that are later
+// than after on its timeline, too: its Instants, Writes, Last and Body have them.
+// What it shows of files is the same. It is v itself when the active timeline
+// goes back that far.
+func (v *View) Reaching(ctx context.Context, after hudi.Time) (*View, error) {
+	if v.firstDone != "" && !after.Before(v.firstDone) {
+		return v, nil
+	}
+	old, err := v.table.archivedAfter(ctx, after)
+	if err != nil {
+		return nil, fmt.Errorf("read the archived timeline: %w", err)
+	}
+	n := v.copy()
+	n.archived = map[timeline.Instant]archiveFile{}
+	all := slices.Clone(v.instants)
+	for _, a := range old {
+		if v.at != "" && a.Time.After(v.at) {
+			continue
+		}
+		n.archived[plain(a.Instant)] = a.file
+		all = append(all, a.Instant)
+	}
+	// An archiver that died has left instants in both.
+	n.instants = timeline.Merge(all)
+	for _, i := range v.instants {
+		delete(n.archived, plain(i))
+	}
+	return n, nil
+}
+
+// plain is an instant without what differs between listings.
+func plain(i timeline.Instant) timeline.Instant {
+	return timeline.Instant{Time: i.Time, Action: i.Action, State: i.State}
+}
+
+// Archived says whether an instant of the view is in the archive alone.
+func (v *View) Archived(i timeline.Instant) bool {
+	_, ok := v.archived[plain(i)]
+	return ok
+}
+
+// archivedBody is what an archived write says. It decodes some of those behind
+// it too, since whoever reads one reads the next.
+func (t *Table) archivedBody(ctx context.Context, i timeline.Instant, f archiveFile) (commitmeta.Body, error) {
+	cached := func(i timeline.Instant) string { return f.name + " " + i.String() }
+	if b, ok := t.bodies.get(cached(i)); ok {
+		return b, nil
+	}
+	const ahead = bodyCacheBytes / 8
+	var body commitmeta.Body
+	found, read := false, int64(0)
+	err := t.scanArchive(ctx, f, func(a *timeline.Archived) (bool, error) {
+		if !a.Done() || !a.Writes() || (!found && !a.Same(i)) {
+			return true, nil
+		}
+		e, err := a.Entry()
+		if err != nil {
+			return false, hinted(ErrCorrupt, "restore the file from a copy of the table", "%s: %v", f.name, err)
+		}
+		if e.Body == nil {
+			e.Body = &commitmeta.Body{}
+		}
+		if !found {
+			body, found = *e.Body, true
+		}
+		t.bodies.put(cached(a.Instant), *e.Body, a.Bytes())
+		read += a.Bytes()
+		return read < ahead, nil
+	})
+	if err == nil && !found {
+		err = hinted(ErrCorrupt, "read the table again: another archiver may have been at work", "%s has no %s", f.name, i)
+	}
+	return body, err
+}
+
+// archivedExtra is the newest value of a key of extraMetadata in the archive, of
+// commits not after at ("" for all); "" when there is none.
+func (v *View) archivedExtra(ctx context.Context, key string) (string, timeline.Instant, error) {
+	t := v.table
+	if len(v.Uncut().instants) == 0 {
+		return "", timeline.Instant{}, nil // nothing was ever there to archive
+	}
+	t.archive.mu.Lock()
+	e, ok := t.archive.extras[key]
+	t.archive.mu.Unlock()
+	if ok && v.at == "" && e.begins == v.firstDone {
+		return e.value, e.at, nil
+	}
+	e = archivedExtra{begins: v.firstDone}
+	list, err := t.archiveFiles(ctx)
+	if err != nil {
+		return "", timeline.Instant{}, err
+	}
+	for _, f := range list {
+		err := t.scanArchive(ctx, f, func(a *timeline.Archived) (bool, error) {
+			if !a.Done() || !a.Writes() || !a.Mentions(key) || !a.Time.After(e.at.Time) || (v.at != "" && a.Time.After(v.at)) {
+				return true, nil
+			}
+			entry, err := a.Entry()
+			if err != nil {
+				return false, hinted(ErrCorrupt, "restore the file from a copy of the table", "%s: %v", f.name, err)
+			}
+			if entry.Body != nil && entry.Body.Extra[key] != "" {
+				e.value, e.at = entry.Body.Extra[key], a.Instant
+			}
+			return true, nil
+		})
+		if err != nil {
+			return "", timeline.Instant{}, fmt.Errorf("read the archived timeline: %w", err)
+		}
+		if e.value != "" {
+			break
+		}
+	}
+	for _, f := range list {
+		if e.value != "" {
+			break
+		}
+		if err := t.checkArchive(ctx, f); err != nil {
+			return "", timeline.Instant{}, fmt.Errorf("look for %q: %w", key, err)
+		}
+	}
+	if v.at == "" {
+		t.archive.mu.Lock()
+		t.archive.extras[key] = e
+		t.archive.mu.Unlock()
+	}
+	return e.value, e.at, nil
+}
