@@ -61,15 +61,19 @@ func (f *feed) stop() {
 	}
 }
 
-func (f *feed) next(ctx context.Context) (gathered, error) {
+// next is the next batch; false when tick came first, which may be nil.
+func (f *feed) next(ctx context.Context, tick <-chan time.Time) (gathered, bool, error) {
 	if f.ahead == nil {
-		return f.gather(ctx)
+		g, err := f.gather(ctx)
+		return g, true, err
 	}
 	select {
 	case a := <-f.ahead:
-		return a.gathered, a.err
+		return a.gathered, true, a.err
+	case <-tick:
+		return gathered{}, false, nil
 	case <-ctx.Done():
-		return gathered{}, ctx.Err()
+		return gathered{}, false, ctx.Err()
 	}
 }
 

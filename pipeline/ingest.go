@@ -11,6 +11,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/compaction"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/index"
 	"github.com/couch2hudi/couch2hudi/normalize"
@@ -63,6 +64,9 @@ type Options struct {
 	BareFolders, PlainFolders bool
 	// Writer is how files are cut.
 	Writer writer.Options
+	// Services look after the table between two commits and beside them; nil for
+	// none. Run stops them.
+	Services *compaction.Services
 	// Clock is the wall clock; default time.Now.
 	Clock func() time.Time
 	// Events tells an observer what happens; nil functions are not called.
@@ -160,6 +164,7 @@ type Ingest struct {
 	position   changes.Position
 	feed       *feed
 	budget     *budget
+	tick       <-chan time.Time // when the services are due on a quiet table
 	lastCommit time.Time
 	// uncommitted counts rows read since the last commit.
 	uncommitted commitmeta.Stats
@@ -209,6 +214,10 @@ func (p *Ingest) Position() changes.Position { return p.position }
 func (p *Ingest) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer p.startServices()()
+	if err := p.serve(ctx); err != nil {
+		return stopped(ctx, err)
+	}
 	if err := p.purges(ctx); err != nil {
 		return stopped(ctx, err)
 	}
@@ -220,8 +229,11 @@ func (p *Ingest) Run(ctx context.Context) error {
 		if err != nil {
 			return stopped(ctx, err)
 		}
+		if err := p.serve(ctx); err != nil {
+			return stopped(ctx, err)
+		}
 		if p.o.Once && progress.CaughtUp {
-			return nil
+			return stopped(ctx, p.finishServices(ctx))
 		}
 	}
 }
@@ -241,7 +253,7 @@ func (p *Ingest) Step(ctx context.Context) (Progress, error) {
 	if p.feed == nil {
 		p.feed = &feed{o: p.o, budget: p.budget, position: p.position}
 	}
-	g, err := p.feed.next(ctx)
+	g, err := p.wait(ctx)
 	if err != nil {
 		return Progress{}, fmt.Errorf("read %s %q: %w", p.identity.Kind, p.identity.Name, err)
 	}

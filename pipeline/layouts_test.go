@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/couch2hudi/couch2hudi/compaction"
 	"github.com/couch2hudi/couch2hudi/index"
 	"github.com/couch2hudi/couch2hudi/index/keycache"
 	"github.com/couch2hudi/couch2hudi/pipeline"
@@ -221,7 +223,14 @@ func (s *arranged) process(d storage.Driver) error {
 		}
 		find = cache
 	}
-	s.tune = func(o *pipeline.Options) { o.Index, o.Writer = find, files }
+	s.tune = func(o *pipeline.Options) {
+		s.serving(compaction.Inline, 2, time.Hour, compaction.Events{Failed: func(what string, err error, _ time.Duration) {
+			if !errors.Is(err, storagetest.ErrCrashed) {
+				s.t.Errorf("%s: %v", what, err)
+			}
+		}})(o)
+		o.Index, o.Writer = find, files
+	}
 	_, err := s.ingest(d)
 	if cache != nil {
 		err = errors.Join(err, cache.Close())
