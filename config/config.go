@@ -16,6 +16,8 @@ type Config struct {
 	Log     Log     `yaml:"log"`
 	Index   Index   `yaml:"index"`
 	Writer  Writer  `yaml:"writer"`
+	// Compaction says when log files are merged into base files, and by whom.
+	Compaction Compaction `yaml:"compaction"`
 	// StateDir is the folder below which key caches live, by table; empty is one
 	// beside the user's other caches, StateOff is none at all.
 	StateDir string `yaml:"state_dir"`
@@ -93,6 +95,33 @@ type Writer struct {
 	MaxRewrite Size `yaml:"max_rewrite"`
 }
 
+// Compaction says when log files are merged into base files.
+type Compaction struct {
+	// Mode is "async", in the background; "inline", between two commits;
+	// "schedule-only", where another process or engine runs the plans; "off".
+	Mode string `yaml:"mode"`
+	// MaxDeltaCommits is the number of log files with which a file group is
+	// compacted: each commit writes one to it.
+	MaxDeltaCommits int `yaml:"max_delta_commits"`
+	// MaxAge is how old the oldest log file of a file group gets.
+	MaxAge Duration `yaml:"max_age"`
+	// Memory is about how many bytes a compaction holds, beside the ingest's.
+	Memory Size `yaml:"memory"`
+}
+
+// Runs says whether this process runs compactions.
+func (c *Compaction) Runs() bool {
+	return c.Mode == CompactionAsync || c.Mode == CompactionInline
+}
+
+// Who compacts.
+const (
+	CompactionAsync        = "async"
+	CompactionInline       = "inline"
+	CompactionScheduleOnly = "schedule-only"
+	CompactionOff          = "off"
+)
+
 // Partition says how rows are laid into folders. Without a Field there is one
 // folder for all.
 type Partition struct {
@@ -168,17 +197,19 @@ func Default() Config {
 		interval  = 60 * time.Second
 		timeout   = 60 * time.Second
 		mebibyte  = 1 << 20
+		maxAge    = 10 * time.Minute
 	)
 	return Config{
 		Source: Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000,
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},
 			Deletes: DeletesTombstone, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte},
-		Index:   Index{Scope: ScopeGlobal, PruneByRanges: true},
-		Writer:  Writer{MaxRewrite: 16 * mebibyte},
-		Commit:  Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
-		Columns: Columns{KeepDoc: true, MaxColumns: 500},
-		Log:     Log{Level: "info"},
-		Memory:  256 * mebibyte,
+		Index:      Index{Scope: ScopeGlobal, PruneByRanges: true},
+		Writer:     Writer{MaxRewrite: 16 * mebibyte},
+		Compaction: Compaction{Mode: CompactionAsync, MaxDeltaCommits: 10, MaxAge: Duration(maxAge), Memory: 256 * mebibyte},
+		Commit:     Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
+		Columns:    Columns{KeepDoc: true, MaxColumns: 500},
+		Log:        Log{Level: "info"},
+		Memory:     256 * mebibyte,
 	}
 }

@@ -89,6 +89,10 @@ func TestValidate(t *testing.T) {
 		{"table.partition.moves", func(c *config.Config) { c.Table.Partition.Moves = "jump" }},
 		{"index.scope", func(c *config.Config) { c.Index.Scope = "" }},
 		{"writer.max_rewrite", func(c *config.Config) { c.Writer.MaxRewrite = -1 }},
+		{"compaction.mode", func(c *config.Config) { c.Compaction.Mode = "always" }},
+		{"compaction.max_delta_commits", func(c *config.Config) { c.Compaction.MaxDeltaCommits = 0 }},
+		{"compaction.max_age", func(c *config.Config) { c.Compaction.MaxAge = 1 }},
+		{"compaction.memory", func(c *config.Config) { c.Compaction.Memory = 1 }},
 		{"memory", func(c *config.Config) { c.Memory = 5 }},
 	} {
 		bad := fine()

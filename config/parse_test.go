@@ -47,6 +47,11 @@ index:
   prune_by_ranges: false
 writer:
   max_rewrite: 4MiB
+compaction:
+  mode: inline
+  max_delta_commits: 5
+  max_age: 1h
+  memory: 64MiB
 state_dir: /var/cache/orders
 commit:
   interval: 1m30s
@@ -83,6 +88,7 @@ func TestParse(t *testing.T) {
 	want.Commit = config.Commit{Interval: config.Duration(90 * time.Second), MaxRows: 5, MaxBytes: 64 << 20}
 	want.Columns = config.Columns{Seq: true, MaxColumns: 20}
 	want.Log = config.Log{Format: "json", Level: "debug"}
+	want.Compaction = config.Compaction{Mode: "inline", MaxDeltaCommits: 5, MaxAge: config.Duration(time.Hour), Memory: 64 << 20}
 	want.Memory = 3 << 29
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)

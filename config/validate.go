@@ -10,7 +10,7 @@ import (
 // Validate checks every field and returns all that is wrong, each as a
 // *FieldError. It reads nothing but time zones.
 func (c *Config) Validate() error {
-	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.Index.validate(),
+	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.Index.validate(), c.Compaction.validate(),
 		between("writer.max_rewrite", c.Writer.MaxRewrite, 0, 1<<34), c.memory())
 }
 
@@ -71,6 +71,14 @@ func (c *Commit) validate() error {
 	return errors.Join(between("commit.interval", c.Interval, Duration(shortest), Duration(longest)),
 		between("commit.max_rows", c.MaxRows, 1, 10_000_000),
 		between("commit.max_bytes", c.MaxBytes, 1<<16, 1<<36))
+}
+
+func (c *Compaction) validate() error {
+	const youngest, oldest = time.Second, 7 * 24 * time.Hour
+	return errors.Join(oneOf("compaction.mode", c.Mode, CompactionAsync, CompactionInline, CompactionScheduleOnly, CompactionOff),
+		between("compaction.max_delta_commits", c.MaxDeltaCommits, 1, 100_000),
+		between("compaction.max_age", c.MaxAge, Duration(youngest), Duration(oldest)),
+		between("compaction.memory", c.Memory, 16<<20, 1<<40))
 }
 
 func (c *Columns) validate() error {

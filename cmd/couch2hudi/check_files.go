@@ -53,13 +53,13 @@ func (c *checker) files(ctx context.Context, t *checkedTable) {
 	c.ok("table.files", "%d partitions, %d file groups: %d base files (%s), %d log files (%s)", n.partitions, n.groups,
 		n.bases, size(n.baseBytes), n.logs, size(n.logBytes))
 	if n.most > manyLogs {
-		c.warn("table.logs", "stop couch2hudi and compact: CALL run_compaction(op => 'run', table => '"+t.table.Name()+"') in Spark, or a longer commit.interval",
+		c.warn("table.logs", "couch2hudi compact, or let run compact by itself (compaction.mode)",
 			"up to %d log files on one slice (%s in %q): each read of it opens them all", n.most, n.worst.File, n.worst.Partition)
 	} else {
 		c.ok("table.logs", "at most %d log files on one slice", n.most)
 	}
 	if n.bare > 0 {
-		c.warn("table.bare", "compact the table with the engine that wrote it", "%d file groups have no base file: hudi-rs fails and read-optimized queries miss them", n.bare)
+		c.warn("table.bare", "couch2hudi compact", "%d file groups have no base file: hudi-rs fails and read-optimized queries miss them", n.bare)
 	}
 	if len(n.hidden) > 0 {
 		c.warn("table.partitions", "name folders in Hive's way (pt=…), as tables of couch2hudi do",

@@ -41,7 +41,7 @@ func (c *checker) readers(t *checkedTable) {
 		case e.next != "":
 			c.warn("reader", e.next, "%s reads of version 6: %s", e.name, e.reads)
 		case compacting && strings.HasPrefix(e.name, "hudi-rs"):
-			c.warn("reader", "run the pending compaction", "%s misreads the table now", e.name)
+			c.warn("reader", "couch2hudi compact --execute", "%s misreads the table now", e.name)
 		default:
 			full = append(full, e.name)
 		}

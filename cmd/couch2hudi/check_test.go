@@ -324,7 +324,7 @@ func TestCheckFiles(t *testing.T) {
 	_, db, url := shop(t, couchfake.Options{}, 3)
 	dir := filepath.Join(t.TempDir(), "table")
 	flags := []string{"--source", url, "--table", dir}
-	run := append([]string{"run", "--once"}, flags...)
+	run := append([]string{"run", "--once", "--compaction", "off"}, flags...)
 	want(t, 0, nil, run...)
 	for i := range manyLogs + 1 {
 		if _, err := db.Put("d001", fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
@@ -339,7 +339,7 @@ func TestCheckFiles(t *testing.T) {
 	}
 	got := findings(t, 0, flags...)
 	has(t, got, "warn table.logs", fmt.Sprintf("up to %d log files", manyLogs+1))
-	has(t, got, "warn table.logs", "run_compaction")
+	has(t, got, "warn table.logs", "couch2hudi compact")
 	has(t, got, "warn table.times", first)
 	has(t, got, "warn table.times", "rsync -a")
 	bases, err := filepath.Glob(filepath.Join(dir, "*.parquet"))

@@ -61,7 +61,7 @@ func exitCode(err error) int {
 		return exitRecreated
 	case errors.Is(err, changes.ErrPosition), errors.Is(err, reader.ErrCleaned), errors.Is(err, table.ErrArchived), errors.Is(err, table.ErrCleaned):
 		return exitGone
-	case errors.Is(err, table.ErrHeld):
+	case errors.Is(err, table.ErrHeld), errors.Is(err, table.ErrBusy):
 		return exitHeld
 	}
 	return exitFailed

@@ -21,6 +21,8 @@ func configFlags(c *cobra.Command, file *string) {
 	c.Flags().Int("buckets", d.Table.Buckets, "with --index bucket: file groups in each partition, for the table's life (see rebucket)")
 	c.Flags().String("since", d.Source.Since, "where to begin when the table has no checkpoint: 0, now, or a seq")
 	c.Flags().Duration("commit-interval", time.Duration(d.Commit.Interval), "close a commit this long after its first row")
+	c.Flags().String("compaction", d.Compaction.Mode, "who compacts: async (in the background), inline, schedule-only (another process or engine), off")
+	c.Flags().Int("compact-after", d.Compaction.MaxDeltaCommits, "compact a file group with so many log files; each commit writes one to it")
 	c.Flags().String("state-dir", "", "where the key cache lives (default: the user's caches), or off for none")
 	c.Flags().String("log-format", "", "text or json (default: text on a terminal, else json)")
 	c.Flags().String("log-level", d.Log.Level, "debug, info, warn or error")

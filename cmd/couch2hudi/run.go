@@ -79,7 +79,7 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	if err := f.check(); err != nil {
 		return err
 	}
-	limitMemory(int64(cfg.Memory))
+	limitMemory(memoryOf(cfg))
 	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
 	live := io.Writer(nil)
 	if f.quiet {
@@ -113,6 +113,7 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	}
 	defer func() { err = errors.Join(err, closeKeys()) }()
 	o.Events = show.events()
+	o.Services = newServices(cfg, t, log)
 	p, err := pipeline.New(ctx, o)
 	if err != nil {
 		return err

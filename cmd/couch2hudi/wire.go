@@ -187,6 +187,19 @@ func openLeasedTable(ctx context.Context, url string) (*table.Table, func() erro
 	return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
 }
 
+// openWithoutLease opens a table that exists for work that needs no lease.
+func openWithoutLease(ctx context.Context, url string) (*table.Table, func(), error) {
+	b, path, err := openBucket(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := table.Open(ctx, b, table.Options{Location: path})
+	if err != nil {
+		return nil, nil, errors.Join(err, b.Close())
+	}
+	return t, func() { _ = b.Close() }, nil
+}
+
 func openLeased(ctx context.Context, b *storage.Bucket, path string, cfg config.Config, source changes.Source) (*table.Table, io.Closer, error) {
 	t, err := openOrCreate(ctx, b, path, cfg, source)
 	if err != nil {
@@ -277,6 +290,10 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 		cfg.Table.Buckets, _ = flags.GetInt("buckets")
 	}
 	set("state-dir", &cfg.StateDir)
+	set("compaction", &cfg.Compaction.Mode)
+	if flags.Changed("compact-after") {
+		cfg.Compaction.MaxDeltaCommits, _ = flags.GetInt("compact-after")
+	}
 	set("log-format", &cfg.Log.Format)
 	set("log-level", &cfg.Log.Level)
 	if flags.Changed("commit-interval") {

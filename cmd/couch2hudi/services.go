@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/compaction"
+	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// newServices are the config's, for a table, and tell the log what they do.
+func newServices(cfg config.Config, t *table.Table, log *slog.Logger) *compaction.Services {
+	c := cfg.Compaction
+	return compaction.New(compaction.Options{Table: t, Mode: compaction.Mode(c.Mode),
+		Policy: compaction.Policy{MaxDeltaCommits: c.MaxDeltaCommits, MaxAge: time.Duration(c.MaxAge)},
+		Run:    compaction.RunOptions{Memory: int64(c.Memory)},
+		Events: compaction.Events{
+			Scheduled: func(at hudi.Time, groups int) {
+				log.Info("compaction planned", keyInstant, string(at), keyGroups, groups)
+			},
+			Compacted: func(r compaction.Result) {
+				log.Info("compacted", keyInstant, string(r.Instant), keyGroups, r.Slices, keyRows, r.Rows, keyFiles, r.LogFiles, keyBytes, r.Bytes, keyTook, r.Took)
+			},
+			Failed: func(service string, err error, again time.Duration) {
+				level := log.Warn
+				if errors.Is(err, compaction.ErrKeys) {
+					level = log.Error
+				}
+				level("could not "+service+", trying again", keyReason, message(err), keyWait, again)
+			},
+		}})
+}
+
+// memoryOf is what the process may take: what compactions hold comes on top of
+// the ingest's.
+func memoryOf(cfg config.Config) int64 {
+	n := int64(cfg.Memory)
+	if cfg.Compaction.Runs() {
+		n += int64(cfg.Compaction.Memory)
+	}
+	return n
+}
