@@ -66,6 +66,15 @@ func (c *bodyCache) put(name string, body commitmeta.Body, bytes int64) {
 	}
 }
 
+func (c *bodyCache) drop(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byName[name]; ok {
+		c.held -= c.order.Remove(e).(*cachedBody).bytes
+		delete(c.byName, name)
+	}
+}
+
 // body reads what a completed write says.
 func (t *Table) body(ctx context.Context, i timeline.Instant) (commitmeta.Body, error) {
 	name, err := instantName(i)

@@ -3,6 +3,7 @@ package table_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -19,15 +20,23 @@ import (
 // and the table's are the same.
 func logged(t *testing.T) (*mem.Driver, *table.Table, *clock) {
 	t.Helper()
+	d, tb, c, l := leasedLogged(t)
+	t.Cleanup(func() { _ = l.Close() })
+	return d, tb, c
+}
+
+// leasedLogged is logged with the lease for the caller to close.
+func leasedLogged(t *testing.T) (*mem.Driver, *table.Table, *clock, io.Closer) {
+	t.Helper()
 	c := newClock()
 	d := mem.New(&mem.Options{Now: c.Now})
 	tb := must[*table.Table](t)(table.Create(t.Context(), bucketOf(d), table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{Clock: c.Now}))
-	lease(t, tb)
+	l := must[io.Closer](t)(tb.Lease(t.Context()))
 	must[hudi.Time](t)(commitBases(t.Context(), tb, 1, 2))
 	c.add(time.Minute)
 	appendLog(t, tb, 1)
 	c.add(time.Minute)
-	return d, tb, c
+	return d, tb, c, l
 }
 
 // appendLog commits a log file to the latest slice of a group, as the writer

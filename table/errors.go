@@ -44,14 +44,24 @@ var (
 	ErrBusy = errors.New("somebody is at work on it")
 	// ErrNotPending: the compaction is not planned, or no longer.
 	ErrNotPending = errors.New("no pending compaction")
+	// ErrNoInstant: the timeline has no completed write, or no savepoint, of that time.
+	ErrNoInstant = errors.New("no such instant")
+	// ErrNotNewest: only the newest write can be rolled back by itself.
+	ErrNotNewest = errors.New("it is not the newest write")
+	// ErrNotPlain: the write is one that cannot be rolled back by itself.
+	ErrNotPlain = errors.New("it cannot be rolled back by itself")
+	// ErrSaved: what is to be taken back is held by a savepoint.
+	ErrSaved = errors.New("a savepoint would be lost")
+	// ErrSavepoint: there is a savepoint at that instant already.
+	ErrSavepoint = errors.New("there is a savepoint already")
+	// ErrCleaned: files that would be needed are gone already, or going.
+	ErrCleaned = errors.New("the past was cleaned")
 	// ErrBody: what a commit says does not agree with what was written.
 	ErrBody = errors.New("commit metadata does not fit the files written")
 	// ErrNoSchema: no commit holds a schema and neither do the properties.
 	ErrNoSchema = errors.New("the table has no schema yet")
 	// ErrArchived: the answer may lie in a part of the archive that cannot be read.
 	ErrArchived = errors.New("the archived timeline cannot be read")
-	// ErrCleaned: files that a reader wants to keep are gone already, or going.
-	ErrCleaned = errors.New("the past was cleaned")
 )
 
 // Error is an error with what an operator can do about it.

@@ -107,6 +107,12 @@ func (t *Table) rollBackCompaction(ctx context.Context, i timeline.Instant, p co
 	if living {
 		return hinted(ErrBusy, fmt.Sprintf("let it finish, or wait %s after its end", heartbeatOver), "another engine runs compaction %s", i.Time)
 	}
+	return t.removeRun(ctx, i, p)
+}
+
+// removeRun removes what a run of an inflight compaction has written: its base
+// files by their markers and by listing, then the inflight file.
+func (t *Table) removeRun(ctx context.Context, i timeline.Instant, p commitmeta.CompactionPlan) error {
 	files, err := t.marked(ctx, i.Time)
 	if err != nil {
 		return err

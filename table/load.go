@@ -60,7 +60,7 @@ func (t *Table) viewOf(ctx context.Context, instants []timeline.Instant, changed
 // completed one is the first that no savepoint kept from being archived.
 func statesOf(instants []timeline.Instant) (done, pending map[hudi.Time]bool, firstDone hudi.Time) {
 	done, pending = map[hudi.Time]bool{}, map[hudi.Time]bool{}
-	saved := map[hudi.Time]bool{}
+	saved, oldest := map[hudi.Time]bool{}, hudi.Time("")
 	for _, i := range instants {
 		if i.Action == commitmeta.ActionSavepoint {
 			saved[i.Time] = true
@@ -73,10 +73,17 @@ func statesOf(instants []timeline.Instant) (done, pending map[hudi.Time]bool, fi
 			pending[i.Time] = true
 		default:
 			done[i.Time] = true
+			if oldest == "" {
+				oldest = i.Time
+			}
 			if firstDone == "" && !saved[i.Time] {
 				firstDone = i.Time
 			}
 		}
+	}
+	if firstDone == "" {
+		// All that is left are savepoints, as after a restore.
+		firstDone = oldest
 	}
 	return done, pending, firstDone
 }

@@ -15,13 +15,13 @@ import (
 
 // Recover rolls back every commit and deltacommit that a dead writer, ours or
 // another engine, left unfinished, and says which. It finishes rollbacks that
-// were begun. Pending compactions and clusterings stay; of a compaction whose
+// were begun, and restores of ours. Pending compactions and clusterings stay; of a compaction whose
 // executor died the plan stays, and what it had written goes. Files are found by
 // markers and by listing, and deleted; no command blocks are written. Rollback
 // instants are written as Hudi writes them. It may be interrupted anywhere and
 // run again. It also removes what else dead writers leave: hidden parts of
 // uploads, markers of instants that ended, files put aside by instants that
-// did not complete, and a properties backup.
+// did not complete, halves of savepoints, and a properties backup.
 //
 // It needs the Lease, and no other engine may be writing: to a rollback a
 // living writer's instant looks like a dead one's.
@@ -43,9 +43,20 @@ func (t *Table) Recover(ctx context.Context) ([]timeline.Instant, error) {
 	if err != nil {
 		return compacted, err
 	}
+	restored, err := t.finishRestores(ctx, instants)
+	compacted = append(compacted, restored...)
+	if err == nil && len(restored) > 0 {
+		instants, err = t.list(ctx)
+	}
+	if err != nil {
+		return compacted, err
+	}
 	rolled, err := t.recoverInstants(ctx, instants)
 	rolled = append(compacted, rolled...)
 	if err != nil {
+		return rolled, err
+	}
+	if err := t.removeHalfSavepoints(ctx, instants); err != nil {
 		return rolled, err
 	}
 	return rolled, t.removeOrphans(ctx)
@@ -141,8 +152,6 @@ func (t *Table) dead(ctx context.Context, instants []timeline.Instant) ([]timeli
 			if !p.clustering {
 				dead = append(dead, i)
 			}
-		case commitmeta.ActionRestore:
-			return nil, errRestore(i)
 		default: // stays
 		}
 	}

@@ -145,7 +145,10 @@ func (t *Table) mayBegin(ctx context.Context, instants []timeline.Instant, clust
 		case commitmeta.ActionCommit, commitmeta.ActionDeltaCommit, commitmeta.ActionRollback:
 			return hinted(ErrRecover, "restart the writer: it recovers the table when it starts", "%s", i)
 		case commitmeta.ActionRestore:
-			return errRestore(i)
+			if ours, err := t.ours(ctx, i); err != nil || !ours {
+				return errors.Join(err, errRestore(i))
+			}
+			return hinted(ErrRecover, "restart the writer: it recovers the table when it starts", "%s", i)
 		case commitmeta.ActionReplaceCommit:
 			p, err := t.plan(ctx, i)
 			if err != nil {
