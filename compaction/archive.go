@@ -126,3 +126,12 @@ func Archive(ctx context.Context, t *table.Table, p ArchivePolicy) (table.Archiv
 	}
 	return t.Archive(ctx, slices.Clone(old))
 }
+
+// archive archives when the timeline is long enough.
+func (s *Services) archive(ctx context.Context) error {
+	done, err := Archive(ctx, s.o.Table, s.o.Archive)
+	if err == nil && done.Instants > 0 && s.o.Events.Archived != nil {
+		s.tell(func() { s.o.Events.Archived(done) })
+	}
+	return err
+}

@@ -3,6 +3,7 @@ package compaction
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -311,4 +312,25 @@ func Clean(ctx context.Context, t *table.Table, p CleanPolicy) ([]table.Cleaned,
 		return done, err
 	}
 	return append(done, c), nil
+}
+
+// clean cleans when the time has come since the last one.
+func (s *Services) clean(ctx context.Context) error {
+	now := s.o.Clock()
+	if s.o.Clean.By == CleanOff || (!s.cleaned.IsZero() && now.Sub(s.cleaned) < s.o.Clean.Every) {
+		return nil
+	}
+	done, err := Clean(ctx, s.o.Table, s.o.Clean)
+	if s.o.Events.Cleaned != nil {
+		for _, c := range done {
+			s.tell(func() { s.o.Events.Cleaned(c) })
+		}
+	}
+	if errors.Is(err, table.ErrConflict) {
+		return nil // a reader registered meanwhile: at the next look
+	}
+	if err == nil {
+		s.cleaned = now
+	}
+	return err
 }

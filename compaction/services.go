@@ -37,6 +37,10 @@ type Options struct {
 	Policy Policy
 	// Run is how.
 	Run RunOptions
+	// Clean says what is kept of the past, Archive how long the active timeline
+	// gets.
+	Clean   CleanPolicy
+	Archive ArchivePolicy
 	// Clock is the wall clock; default time.Now. The ages of slices are
 	// measured by the table's.
 	Clock func() time.Time
@@ -51,6 +55,9 @@ type Events struct {
 	Scheduled func(at hudi.Time, slices int)
 	// Compacted is called after a run.
 	Compacted func(Result)
+	// Cleaned and Archived are called after files, or instants, went.
+	Cleaned  func(table.Cleaned)
+	Archived func(table.Archived)
 	// Failed is called when a service failed; it is tried again after a while.
 	Failed func(service string, err error, again time.Duration)
 }
@@ -64,6 +71,8 @@ type Services struct {
 	// last is the instant of the last compaction planned.
 	last  time.Time
 	plans map[hudi.Time]bool // pending plans that were read: whether they are ours
+	// cleaned is when a clean was last looked for.
+	cleaned time.Time
 
 	mu      sync.Mutex // guards what follows
 	retries map[string]*retry
@@ -87,6 +96,8 @@ const (
 
 	serviceSchedule = "schedule a compaction"
 	serviceCompact  = "compact"
+	serviceClean    = "clean"
+	serviceArchive  = "archive"
 
 	// extraPlanner marks plans of ours. It ends up in the commit, too.
 	extraPlanner = "couch2hudi.planner"
@@ -95,7 +106,7 @@ const (
 // New is services that have not done anything yet.
 func New(o Options) *Services {
 	o.Mode = cmp.Or(o.Mode, Async)
-	o.Policy = o.Policy.withDefaults()
+	o.Policy, o.Clean = o.Policy.withDefaults(), o.Clean.withDefaults()
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -122,6 +133,8 @@ func (s *Services) Due(ctx context.Context) error {
 			s.attempt(ctx, serviceCompact, func() error { return s.execute(ctx) })
 		}
 	}
+	s.attempt(ctx, serviceClean, func() error { return s.clean(ctx) })
+	s.attempt(ctx, serviceArchive, func() error { return s.archive(ctx) })
 	return ctx.Err()
 }
 

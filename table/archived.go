@@ -197,7 +197,9 @@ func (v *View) Reaching(ctx context.Context, after hudi.Time) (*View, error) {
 	// An archiver that died has left instants in both.
 	n.instants = timeline.Merge(all)
 	for _, i := range v.instants {
-		delete(n.archived, plain(i))
+		if _, ok := v.archived[plain(i)]; !ok {
+			delete(n.archived, plain(i))
+		}
 	}
 	return n, nil
 }
@@ -247,27 +249,42 @@ func (t *Table) archivedBody(ctx context.Context, i timeline.Instant, f archiveF
 	return body, err
 }
 
-// archivedExtra is the newest value of a key of extraMetadata in the archive, of
-// commits not after at ("" for all); "" when there is none.
+// archivedExtra is the newest value of a key of extraMetadata in the archive that
+// the view sees; "" when there is none.
 func (v *View) archivedExtra(ctx context.Context, key string) (string, timeline.Instant, error) {
 	t := v.table
 	if len(v.Uncut().instants) == 0 {
 		return "", timeline.Instant{}, nil // nothing was ever there to archive
 	}
 	t.archive.mu.Lock()
-	e, ok := t.archive.extras[key]
+	e, known := t.archive.extras[key]
 	t.archive.mu.Unlock()
-	if ok && v.at == "" && e.begins == v.firstDone {
-		return e.value, e.at, nil
+	var err error
+	if !known || e.begins != v.firstDone {
+		if e, err = t.searchArchive(ctx, key, ""); err != nil {
+			return "", timeline.Instant{}, err
+		}
+		e.begins = v.firstDone
+		t.archive.mu.Lock()
+		t.archive.extras[key] = e
+		t.archive.mu.Unlock()
 	}
-	e = archivedExtra{begins: v.firstDone}
+	if e.value != "" && v.at != "" && e.at.Time.After(v.at) {
+		e, err = t.searchArchive(ctx, key, v.at)
+	}
+	return e.value, e.at, err
+}
+
+// searchArchive is the newest value of a key in the archive, of commits not after
+// at ("" for all).
+func (t *Table) searchArchive(ctx context.Context, key string, at hudi.Time) (e archivedExtra, err error) {
 	list, err := t.archiveFiles(ctx)
 	if err != nil {
-		return "", timeline.Instant{}, err
+		return e, err
 	}
 	for _, f := range list {
 		err := t.scanArchive(ctx, f, func(a *timeline.Archived) (bool, error) {
-			if !a.Done() || !a.Writes() || !a.Mentions(key) || !a.Time.After(e.at.Time) || (v.at != "" && a.Time.After(v.at)) {
+			if !a.Done() || !a.Writes() || !a.Mentions(key) || !a.Time.After(e.at.Time) || (at != "" && a.Time.After(at)) {
 				return true, nil
 			}
 			entry, err := a.Entry()
@@ -280,24 +297,16 @@ func (v *View) archivedExtra(ctx context.Context, key string) (string, timeline.
 			return true, nil
 		})
 		if err != nil {
-			return "", timeline.Instant{}, fmt.Errorf("read the archived timeline: %w", err)
+			return e, fmt.Errorf("read the archived timeline: %w", err)
 		}
 		if e.value != "" {
-			break
+			return e, nil
 		}
 	}
 	for _, f := range list {
-		if e.value != "" {
-			break
-		}
 		if err := t.checkArchive(ctx, f); err != nil {
-			return "", timeline.Instant{}, fmt.Errorf("look for %q: %w", key, err)
+			return e, fmt.Errorf("look for %q: %w", key, err)
 		}
 	}
-	if v.at == "" {
-		t.archive.mu.Lock()
-		t.archive.extras[key] = e
-		t.archive.mu.Unlock()
-	}
-	return e.value, e.at, nil
+	return e, nil
 }

@@ -409,7 +409,12 @@ func TestArchiveInProcess(t *testing.T) {
 			t.Errorf("after %s: %v", c.after, w)
 		}
 	}
-	r := must[*table.View](t)(now.Reaching(ctx, ""))
+	r := must[*table.View](t)(must[*table.View](t)(now.Reaching(ctx, at[1])).Reaching(ctx, ""))
+	for _, i := range r.Writes() {
+		if b, err := r.Body(ctx, i); err != nil || len(b.Stats) != 2 {
+			t.Errorf("%s: %+v %v", i, b, err)
+		}
+	}
 	if s := must[[]hudi.Slice](t)(r.AsOf(at[1]).Slices(ctx, "pt=2")); len(s) != 1 || s[0].Instant != at[1] || r.Last() != at[5] {
 		t.Errorf("%+v", s)
 	}
