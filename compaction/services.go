@@ -53,6 +53,9 @@ type Options struct {
 type Events struct {
 	// Scheduled is called after a plan of so many slices was written.
 	Scheduled func(at hudi.Time, slices int)
+	// Running is called with true when a run begins and with false when it has
+	// ended, whatever became of it.
+	Running func(bool)
 	// Compacted is called after a run.
 	Compacted func(Result)
 	// Cleaned and Archived are called after files, or instants, went.
@@ -372,6 +375,10 @@ func (s *Services) start(ctx context.Context, at hudi.Time) {
 }
 
 func (s *Services) run(ctx context.Context, at hudi.Time) error {
+	if s.o.Events.Running != nil {
+		s.tell(func() { s.o.Events.Running(true) })
+		defer s.tell(func() { s.o.Events.Running(false) })
+	}
 	r, err := Run(ctx, s.o.Table, at, s.o.Run)
 	if err != nil {
 		return fmt.Errorf("run compaction %s: %w", at, err)

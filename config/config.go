@@ -109,11 +109,6 @@ type Compaction struct {
 	Memory Size `yaml:"memory"`
 }
 
-// Runs says whether this process runs compactions.
-func (c *Compaction) Runs() bool {
-	return c.Mode == CompactionAsync || c.Mode == CompactionInline
-}
-
 // Who compacts.
 const (
 	CompactionAsync        = "async"

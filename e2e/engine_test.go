@@ -125,6 +125,8 @@ type question struct {
 	Options   map[string]string `json:"options,omitempty"`
 	Rows      []row             `json:"rows,omitempty"`
 	Operation string            `json:"operation,omitempty"`
+	// Only is the half of a compaction to do: schedule or run.
+	Only string `json:"only,omitempty"`
 }
 
 // answer is the raw form of what comes back.

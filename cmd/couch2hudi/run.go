@@ -79,7 +79,7 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	if err := f.check(); err != nil {
 		return err
 	}
-	limitMemory(memoryOf(cfg))
+	limitMemory(int64(cfg.Memory))
 	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
 	live := io.Writer(nil)
 	if f.quiet {

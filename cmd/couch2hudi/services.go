@@ -21,6 +21,14 @@ func newServices(cfg config.Config, t *table.Table, log *slog.Logger) *compactio
 			Scheduled: func(at hudi.Time, groups int) {
 				log.Info("compaction planned", keyInstant, string(at), keyGroups, groups)
 			},
+			Running: func(on bool) {
+				// What a compaction holds comes on top of what the ingest does.
+				limit := cfg.Memory
+				if on {
+					limit += c.Memory
+				}
+				limitMemory(int64(limit))
+			},
 			Compacted: func(r compaction.Result) {
 				log.Info("compacted", keyInstant, string(r.Instant), keyGroups, r.Slices, keyRows, r.Rows, keyFiles, r.LogFiles, keyBytes, r.Bytes, keyTook, r.Took)
 			},
@@ -32,14 +40,4 @@ func newServices(cfg config.Config, t *table.Table, log *slog.Logger) *compactio
 				level("could not "+service+", trying again", keyReason, message(err), keyWait, again)
 			},
 		}})
-}
-
-// memoryOf is what the process may take: what compactions hold comes on top of
-// the ingest's.
-func memoryOf(cfg config.Config) int64 {
-	n := int64(cfg.Memory)
-	if cfg.Compaction.Runs() {
-		n += int64(cfg.Compaction.Memory)
-	}
-	return n
 }

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ const largeBytes = 8_000_000
 
 // standIn serves one database until its input ends. Commands: "load SMALL
 // LARGE", "update SMALL LARGE" (a tenth of the documents get a new version, a
-// tenth are deleted), "compare TABLE". Each answers a line: "ok N", N being how many
+// tenth are deleted), "compare TABLE", "fill MEGABYTES TABLE". Each answers a line: "ok N", N being how many
 // documents it was about, or what is wrong.
 func standIn() error {
 	s, err := couchfake.Start(couchfake.Options{})
@@ -61,6 +62,14 @@ func obey(db *couchfake.Database, command string) (n int, err error) {
 	verb, rest, _ := strings.Cut(command, " ")
 	if verb == "compare" {
 		return compare(db, rest)
+	}
+	if verb == "fill" {
+		megabytes, dir, _ := strings.Cut(rest, " ")
+		n, err := strconv.ParseInt(megabytes, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		return fillSlice(dir, n)
 	}
 	if _, err := fmt.Sscan(rest, &small, &large); err != nil {
 		return 0, err

@@ -28,7 +28,7 @@ Questions (those below the line only for Spark):
     timeline        table                   {"timeline": [...]}
     ------------------------------------------------------------------
     upsert          table, rows, operation? (upsert, insert, delete...)
-    compact         table                   schedules and runs
+    compact         table, only?            schedules and runs; "schedule" or "run" alone
     archived        table                   {"archived": [...]}: one a state, with "details" of completed instants
     validate        table                   {"findings": [...]}
 
@@ -149,7 +149,7 @@ class Spark:
         return {"archived": self.oracle.archived(q["table"])}
 
     def compact(self, q):
-        return {"result": self.oracle.compact(q["table"])}
+        return {"result": self.oracle.compact(q["table"], q.get("only"))}
 
     def validate(self, q):
         return {"findings": self.oracle.validate(q["table"])}
