@@ -24,12 +24,15 @@ golden=(
   w015-v6-compaction-pending
   w015-v6-compaction-clean
   w015-v6-compaction-clean-mdt
+  w015-v6-bucket
+  w015-v6-bucket-nomdt
   w015-v6-bucket-compaction
   w015-v6-cdc-compaction
   w015-v6-clustering
   w015-v6-insert-overwrite
   w015-v6-savepoint-restore
   w015-v6-archive
+  w120-v6-bucket
 )
 
 mkdir -p "$here/golden" "$here/vectors"
