@@ -51,6 +51,7 @@ const (
 	PropIndexType = "hoodie.index.type"
 	PropBuckets   = "hoodie.bucket.index.num.buckets"
 	PropHashField = "hoodie.bucket.index.hash.field"
+	PropWriteKey  = "hoodie.datasource.write.recordkey.field"
 )
 
 // Properties are the settings of a table as hoodie.properties holds them. They

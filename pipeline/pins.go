@@ -99,6 +99,8 @@ func (p Pins) Properties() map[string]string {
 	if p.Index == indexBucket {
 		values[hudi.PropBuckets] = strconv.Itoa(p.Buckets)
 		values[hudi.PropHashField] = p.Key
+		// Spark's procedures hold the hash field against it, and fail when it is not there.
+		values[hudi.PropWriteKey] = p.Key
 	}
 	if p.PartitionField != "" {
 		values[propPartitionField] = p.PartitionField

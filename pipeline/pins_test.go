@@ -76,7 +76,8 @@ func TestPinsOfEmptyTable(t *testing.T) {
 func TestPinsByHudisNames(t *testing.T) {
 	props := created(t, bucketPins(), bucketPins().Properties()).Properties()
 	for key, want := range map[string]string{"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "16", "hoodie.bucket.index.hash.field": "_id",
-		"couch2hudi.index.scope": "partition", "couch2hudi.partition.moves": "stay", "couch2hudi.ordering": "leaf-sum"} {
+		"hoodie.datasource.write.recordkey.field": "_id",
+		"couch2hudi.index.scope":                  "partition", "couch2hudi.partition.moves": "stay", "couch2hudi.ordering": "leaf-sum"} {
 		if got := props.Get(key); got != want {
 			t.Errorf("%s=%s, want %s", key, got, want)
 		}
