@@ -161,7 +161,7 @@ func (w *world) nothingElse(what string, v *table.View) {
 		switch {
 		case named[name], base == ".hoodie_partition_metadata" && !hoodie:
 		case hoodie && !strings.Contains(inside, "/") && !strings.HasPrefix(base, "."): // the timeline and the properties
-		case inside == "couch2hudi/lock":
+		case inside == "couch2hudi/lock", inside == "couch2hudi/compaction.lock":
 		default:
 			w.t.Errorf("%s: no commit names %s", what, name)
 		}
