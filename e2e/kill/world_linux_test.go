@@ -66,7 +66,7 @@ func newWorld(t *testing.T, seed uint64, l layout) *world {
 	if l.hard {
 		text += "  deletes: hard\n"
 	}
-	text += "commit: {interval: 100ms, max_rows: 60}\n"
+	text += "commit: {interval: 100ms, max_rows: 60}\ncompaction: {max_delta_commits: 2, max_age: 1s}\n"
 	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
