@@ -18,6 +18,10 @@ type Config struct {
 	Writer  Writer  `yaml:"writer"`
 	// Compaction says when log files are merged into base files, and by whom.
 	Compaction Compaction `yaml:"compaction"`
+	// Retain is how far back readers may begin: cleans keep what they need.
+	Retain   Duration `yaml:"retain"`
+	Clean    Clean    `yaml:"clean"`
+	Timeline Timeline `yaml:"timeline"`
 	// StateDir is the folder below which key caches live, by table; empty is one
 	// beside the user's other caches, StateOff is none at all.
 	StateDir string `yaml:"state_dir"`
@@ -95,6 +99,24 @@ type Writer struct {
 	MaxRewrite Size `yaml:"max_rewrite"`
 }
 
+// Clean says what cleans keep.
+type Clean struct {
+	// Policy is "hours" (of Retain), "commits" or "versions" (slices of a file
+	// group), of both the last Keep, or "off".
+	Policy string `yaml:"policy"`
+	// Keep is for commits and versions; 0 is 10 commits, 3 versions.
+	Keep int `yaml:"keep"`
+}
+
+// Timeline bounds the active timeline. Older commits are in the archive, where
+// our readers find them; other engines' incremental readers do not.
+type Timeline struct {
+	// KeepMin is how many completed commits an archival leaves, KeepMax the number
+	// above which one takes place. 0 turns it off.
+	KeepMin int `yaml:"keep_min"`
+	KeepMax int `yaml:"keep_max"`
+}
+
 // Compaction says when log files are merged into base files.
 type Compaction struct {
 	// Mode is "async", in the background; "inline", between two commits;
@@ -170,6 +192,14 @@ const (
 	DeletesHard      = "hard"
 )
 
+// What cleans count by.
+const (
+	CleanHours    = "hours"
+	CleanCommits  = "commits"
+	CleanVersions = "versions"
+	CleanOff      = "off"
+)
+
 // What finds keys, where it looks, and what a new partition value does to a row.
 const (
 	IndexBloom     = "bloom"
@@ -193,14 +223,16 @@ func Default() Config {
 		timeout   = 60 * time.Second
 		mebibyte  = 1 << 20
 		maxAge    = 10 * time.Minute
+		retain    = 24 * time.Hour
 	)
 	return Config{
 		Source: Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000,
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},
 			Deletes: DeletesTombstone, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte},
-		Index:      Index{Scope: ScopeGlobal, PruneByRanges: true},
-		Writer:     Writer{MaxRewrite: 16 * mebibyte},
+		Index:  Index{Scope: ScopeGlobal, PruneByRanges: true},
+		Writer: Writer{MaxRewrite: 16 * mebibyte},
+		Retain: Duration(retain), Clean: Clean{Policy: CleanHours}, Timeline: Timeline{KeepMin: 1800, KeepMax: 2000},
 		Compaction: Compaction{Mode: CompactionAsync, MaxDeltaCommits: 10, MaxAge: Duration(maxAge), Memory: 256 * mebibyte},
 		Commit:     Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
 		Columns:    Columns{KeepDoc: true, MaxColumns: 500},

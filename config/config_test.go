@@ -92,6 +92,12 @@ func TestValidate(t *testing.T) {
 		{"compaction.mode", func(c *config.Config) { c.Compaction.Mode = "always" }},
 		{"compaction.max_delta_commits", func(c *config.Config) { c.Compaction.MaxDeltaCommits = 0 }},
 		{"compaction.max_age", func(c *config.Config) { c.Compaction.MaxAge = 1 }},
+		{"retain", func(c *config.Config) { c.Retain = 1 }},
+		{"clean.policy", func(c *config.Config) { c.Clean.Policy = "all" }},
+		{"clean.keep", func(c *config.Config) { c.Clean.Keep = -1 }},
+		{"timeline.keep_min", func(c *config.Config) { c.Timeline.KeepMin = 5 }},
+		{"timeline.keep_max", func(c *config.Config) { c.Timeline.KeepMax = c.Timeline.KeepMin }},
+		{"timeline.keep_min", func(c *config.Config) { c.Timeline.KeepMin = 0 }},
 		{"compaction.memory", func(c *config.Config) { c.Compaction.Memory = 1 }},
 		{"memory", func(c *config.Config) { c.Memory = 5 }},
 	} {

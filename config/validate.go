@@ -10,7 +10,7 @@ import (
 // Validate checks every field and returns all that is wrong, each as a
 // *FieldError. It reads nothing but time zones.
 func (c *Config) Validate() error {
-	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.Index.validate(), c.Compaction.validate(),
+	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.Index.validate(), c.Compaction.validate(), c.Clean.Validate(), c.Timeline.Validate(), c.ValidateRetain(),
 		between("writer.max_rewrite", c.Writer.MaxRewrite, 0, 1<<34), c.memory())
 }
 
@@ -71,6 +71,32 @@ func (c *Commit) validate() error {
 	return errors.Join(between("commit.interval", c.Interval, Duration(shortest), Duration(longest)),
 		between("commit.max_rows", c.MaxRows, 1, 10_000_000),
 		between("commit.max_bytes", c.MaxBytes, 1<<16, 1<<36))
+}
+
+// ValidateRetain is Validate for the one field.
+func (c *Config) ValidateRetain() error {
+	const shortest, longest = time.Second, 10 * 365 * 24 * time.Hour
+	return between("retain", c.Retain, Duration(shortest), Duration(longest))
+}
+
+// Validate is Config.Validate for this part.
+func (c *Clean) Validate() error {
+	return errors.Join(oneOf("clean.policy", c.Policy, CleanHours, CleanCommits, CleanVersions, CleanOff),
+		between("clean.keep", c.Keep, 0, 1_000_000))
+}
+
+// Validate is Config.Validate for this part.
+func (t *Timeline) Validate() error {
+	// Spark's compaction counts the delta commits on the active timeline.
+	const least = 20
+	if t.KeepMin == 0 && t.KeepMax == 0 {
+		return nil
+	}
+	err := between("timeline.keep_min", t.KeepMin, least, 1_000_000)
+	if err == nil && t.KeepMax <= t.KeepMin {
+		err = wrong("timeline.keep_max", "%d is not more than timeline.keep_min, %d", t.KeepMax, t.KeepMin)
+	}
+	return err
 }
 
 func (c *Compaction) validate() error {

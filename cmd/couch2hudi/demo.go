@@ -125,7 +125,7 @@ func showDemo(ctx context.Context, s streams, dir string, since hudi.Time) error
 	defer closeTable()
 	say := func(format string, a ...any) { _, _ = fmt.Fprintf(s.out, format, a...) }
 	say("The timeline:\n")
-	if err := printTimeline(ctx, s, t, "table"); err != nil {
+	if err := printTimeline(ctx, s, t, "table", false); err != nil {
 		return err
 	}
 	say("\nDocuments in the table now: ")

@@ -29,6 +29,7 @@ const (
 	keyGroups      = "groups"
 	keyKeys        = "keys"
 	keyDone        = "done"
+	keyEarliest    = "earliest"
 )
 
 // newLogger writes text to a terminal and JSON elsewhere unless told otherwise.

@@ -17,6 +17,7 @@ func newServices(cfg config.Config, t *table.Table, log *slog.Logger) *compactio
 	return compaction.New(compaction.Options{Table: t, Mode: compaction.Mode(c.Mode),
 		Policy: compaction.Policy{MaxDeltaCommits: c.MaxDeltaCommits, MaxAge: time.Duration(c.MaxAge)},
 		Run:    compaction.RunOptions{Memory: int64(c.Memory)},
+		Clean:  cleanPolicy(cfg), Archive: archivePolicy(cfg),
 		Events: compaction.Events{
 			Scheduled: func(at hudi.Time, groups int) {
 				log.Info("compaction planned", keyInstant, string(at), keyGroups, groups)
@@ -32,6 +33,12 @@ func newServices(cfg config.Config, t *table.Table, log *slog.Logger) *compactio
 			Compacted: func(r compaction.Result) {
 				log.Info("compacted", keyInstant, string(r.Instant), keyGroups, r.Slices, keyRows, r.Rows, keyFiles, r.LogFiles, keyBytes, r.Bytes, keyTook, r.Took)
 			},
+			Cleaned: func(c table.Cleaned) {
+				log.Info("cleaned", keyInstant, string(c.Instant), keyFiles, c.Files, keyEarliest, string(c.Earliest))
+			},
+			Archived: func(a table.Archived) {
+				log.Info("archived", keyInstants, a.Instants, keyInstant, string(a.Last))
+			},
 			Failed: func(service string, err error, again time.Duration) {
 				level := log.Warn
 				if errors.Is(err, compaction.ErrKeys) {
@@ -40,4 +47,14 @@ func newServices(cfg config.Config, t *table.Table, log *slog.Logger) *compactio
 				level("could not "+service+", trying again", keyReason, message(err), keyWait, again)
 			},
 		}})
+}
+
+// cleanPolicy is what the config keeps of the past.
+func cleanPolicy(cfg config.Config) compaction.CleanPolicy {
+	return compaction.CleanPolicy{By: compaction.CleanBy(cfg.Clean.Policy), Retain: time.Duration(cfg.Retain), Keep: cfg.Clean.Keep}
+}
+
+// archivePolicy is how long the config lets the timeline get.
+func archivePolicy(cfg config.Config) compaction.ArchivePolicy {
+	return compaction.ArchivePolicy{KeepMin: cfg.Timeline.KeepMin, KeepMax: cfg.Timeline.KeepMax, Off: cfg.Timeline.KeepMax == 0}
 }

@@ -7,10 +7,12 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -28,13 +30,19 @@ type instantLine struct {
 	Bytes     int64             `json:"bytes"`
 	LastSeq   string            `json:"last_seq,omitempty"`
 	Extra     map[string]string `json:"extra,omitempty"`
+	Archived  bool              `json:"archived,omitempty"`
 }
 
 func newTimeline(s streams) *cobra.Command {
 	var url, format string
+	var all bool
 	c := &cobra.Command{
 		Use:   "timeline --table URL",
 		Short: "List the instants of a table: state, action, rows, last_seq",
+		Long: `List the instants of a table: state, action, rows, last_seq.
+
+Those in the archive are listed too, from the oldest one on as of which the table
+can still be read; with --all the whole archive.`,
 		Example: `  couch2hudi timeline --table ./demo-table
   couch2hudi timeline --table ./demo-table --format jsonl | jq -r .last_seq`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -46,16 +54,17 @@ func newTimeline(s streams) *cobra.Command {
 				return err
 			}
 			defer closeTable()
-			return printTimeline(c.Context(), s, t, format)
+			return printTimeline(c.Context(), s, t, format, all)
 		},
 	}
 	c.Flags().StringVar(&url, "table", "", "the table: file:///path or a bare path")
+	c.Flags().BoolVar(&all, "all", false, "the whole archive, too")
 	c.Flags().StringVar(&format, "format", "", "table or jsonl (default: table on a terminal, else jsonl)")
 	return c
 }
 
-func printTimeline(ctx context.Context, s streams, t *table.Table, format string) error {
-	v, err := t.View(ctx)
+func printTimeline(ctx context.Context, s streams, t *table.Table, format string, all bool) error {
+	v, err := reaching(ctx, t, all)
 	if err != nil {
 		return err
 	}
@@ -80,9 +89,29 @@ func printTimeline(ctx context.Context, s streams, t *table.Table, format string
 	return flush()
 }
 
+// reaching is the newest view with the archived instants to list.
+func reaching(ctx context.Context, t *table.Table, all bool) (*table.View, error) {
+	v, err := t.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reach, err := v.Cleaned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if all || reach.Earliest == "" {
+		return v.Reaching(ctx, "")
+	}
+	before, err := reach.Earliest.Clock()
+	if err != nil {
+		return nil, err
+	}
+	return v.Reaching(ctx, hudi.FormatTime(before.Add(-time.Millisecond)))
+}
+
 // describe is what one instant says of itself.
 func describe(ctx context.Context, v *table.View, i timeline.Instant) (instantLine, error) {
-	l := instantLine{Instant: string(i.Time), Action: string(i.Action), State: strings.ToUpper(i.State.String())}
+	l := instantLine{Instant: string(i.Time), Action: string(i.Action), State: strings.ToUpper(i.State.String()), Archived: v.Archived(i)}
 	if !i.Done() {
 		return l, nil
 	}

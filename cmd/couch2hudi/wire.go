@@ -294,6 +294,20 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 	if flags.Changed("compact-after") {
 		cfg.Compaction.MaxDeltaCommits, _ = flags.GetInt("compact-after")
 	}
+	if flags.Changed("retain") {
+		d, _ := flags.GetDuration("retain")
+		cfg.Retain = config.Duration(d)
+	}
+	set("policy", &cfg.Clean.Policy)
+	if flags.Changed("keep") {
+		cfg.Clean.Keep, _ = flags.GetInt("keep")
+	}
+	if flags.Changed("keep-min") {
+		cfg.Timeline.KeepMin, _ = flags.GetInt("keep-min")
+	}
+	if flags.Changed("keep-max") {
+		cfg.Timeline.KeepMax, _ = flags.GetInt("keep-max")
+	}
 	set("log-format", &cfg.Log.Format)
 	set("log-level", &cfg.Log.Level)
 	if flags.Changed("commit-interval") {

@@ -254,17 +254,26 @@ func (h *history) archive(n int) {
 	const least = 3
 	v := h.view()
 	n = min(n, len(v.Writes())-least)
+	var old []timeline.Instant
 	for _, i := range v.Instants() {
 		if n--; n < 0 || !i.Done() {
-			return
+			break
 		}
-		if i.Writes() {
-			body, err := v.Body(h.t.Context(), i)
-			h.must(nil, err)
-			h.clean(body.Replaced)
+		if !i.Writes() {
+			h.erase(i) // a restore, which only another engine takes away
+			continue
 		}
-		h.erase(i)
+		body, err := v.Body(h.t.Context(), i)
+		h.must(nil, err)
+		h.clean(body.Replaced)
+		old = append(old, i)
 	}
+	another, err := table.Open(h.t.Context(), h.bucket, table.Options{})
+	h.must(nil, err)
+	lease, err := another.Lease(h.t.Context())
+	h.must(nil, err)
+	h.must(another.Archive(h.t.Context(), old))
+	h.must(nil, lease.Close())
 }
 
 // clean removes the files of replaced groups.
