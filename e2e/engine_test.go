@@ -127,6 +127,7 @@ type question struct {
 	Operation string            `json:"operation,omitempty"`
 	// Only is the half of a compaction to do: schedule or run.
 	Only string `json:"only,omitempty"`
+	To   string `json:"to,omitempty"`
 }
 
 // answer is the raw form of what comes back.

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -171,6 +173,67 @@ func TestModelHistory(t *testing.T) {
 	for _, tt := range tests {
 		if tt.got != tt.want {
 			t.Errorf("%s = %s; want %s", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+func TestModelPlaces(t *testing.T) {
+	gone := document{ID: "a", Leaves: []string{"4-a"}, Deleted: true}
+	steps := []document{live("a", "1-a", `{"p":"x"}`), live("a", "2-a", `{"p":"y"}`), live("a", "3-a", `{"p":"a/b"}`), gone}
+	for name, c := range map[string]struct {
+		o    modelOptions
+		want []string // the partitions of the document's rows after each step, oldest first
+	}{
+		"moves":        {modelOptions{}, []string{"pt=x", "pt=y", "pt=a%2Fb", "pt=a%2Fb"}},
+		"stays":        {modelOptions{stay: true}, []string{"pt=x", "pt=x", "pt=x", "pt=x"}},
+		"bare":         {modelOptions{bare: true}, []string{"x", "y", defaultPartition, defaultPartition}},
+		"scoped":       {modelOptions{scoped: true}, []string{"pt=x", "pt=x pt=y", "pt=x pt=y pt=a%2Fb", "pt=a%2Fb"}},
+		"scoped, hard": {modelOptions{scoped: true, hard: true}, []string{"pt=x", "pt=x pt=y", "pt=x pt=y pt=a%2Fb", ""}},
+	} {
+		c.o.partition = "p"
+		m := newModel(c.o)
+		for i, d := range steps {
+			if err := m.apply(strconv.Itoa(i), []document{d}); err != nil {
+				t.Fatal(err)
+			}
+			rows := m.rowsOf("a")
+			slices.SortFunc(rows, func(x, y row) int { return int(x["_rev_order"].(int64) - y["_rev_order"].(int64)) })
+			var at []string
+			for _, r := range rows {
+				at = append(at, r[colPartition].(string))
+			}
+			if got := strings.Join(at, " "); got != c.want[i] {
+				t.Errorf("%s, step %d: rows in %q; want %q", name, i, got, c.want[i])
+			}
+			if !m.has(d) {
+				t.Errorf("%s, step %d: the model does not have what was applied", name, i)
+			}
+		}
+	}
+}
+
+// Of two buckets, "a" is in 0 and "b" in 1: Java's hash of ["a"] is 31+97.
+func TestModelHoldsBucketsToTheirGroups(t *testing.T) {
+	first := []baseFile{{"", "/00000000-x", []string{"a"}}}
+	for name, c := range map[string]struct {
+		files []baseFile
+		id    string
+		ok    bool
+	}{
+		"known bucket, in the log":          {nil, "c", true},
+		"new bucket, in a file of its own":  {[]baseFile{{"", "/00000001-y", []string{"b"}}}, "b", true},
+		"new bucket, in no file":            {nil, "b", false},
+		"new bucket, in a group of another": {[]baseFile{{"", "/00000000-y", []string{"b"}}}, "b", false},
+		"second group":                      {[]baseFile{{"", "/00000000-y", []string{"c"}}}, "c", false},
+		"written again":                     {[]baseFile{{"", "/00000000-x", []string{"a", "c"}}}, "c", false},
+	} {
+		m := newModel(modelOptions{buckets: 2})
+		m.told = true
+		if err := m.apply("1", []document{live("a", "1-a", `{}`)}, first...); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.apply("2", []document{live(c.id, "1-b", `{}`)}, c.files...); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

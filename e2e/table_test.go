@@ -72,13 +72,14 @@ func writeTable(t *testing.T, steps int, o modelOptions) (string, *tableModel) {
 
 // tableWriter is a database, the table that follows it, and the model of both.
 type tableWriter struct {
-	t     *testing.T
-	db    *couchfake.Database
-	data  *stream
-	args  []string
-	table string
-	model *tableModel
-	known []string // the table's commits so far
+	t      *testing.T
+	db     *couchfake.Database
+	source string // the database's URL
+	data   *stream
+	args   []string
+	table  string
+	model  *tableModel
+	known  []string // the table's commits so far
 }
 
 func newTableWriter(t *testing.T, o modelOptions) *tableWriter {
@@ -93,19 +94,19 @@ func newTableWriter(t *testing.T, o modelOptions) *tableWriter {
 		t.Fatal(err)
 	}
 	const seed = 20261130
-	w := &tableWriter{t: t, db: db, data: newStream(db, seed), table: filepath.Join(t.TempDir(), "table"), model: newModel(o)}
+	w := &tableWriter{t: t, db: db, source: server.URL() + "/docs", data: newStream(db, seed), table: filepath.Join(t.TempDir(), "table"), model: newModel(o)}
 	w.model.told = true
-	w.args = []string{"run", "--once", "--config", w.config(server.URL() + "/docs")}
+	w.args = []string{"run", "--once", "--config", w.config()}
 	return w
 }
 
 // config writes the table's settings into a file.
-func (w *tableWriter) config(source string) string {
+func (w *tableWriter) config() string {
 	w.t.Helper()
 	o := w.model.options
 	partition := map[string]any{"field": o.partition, "hive_style": !o.bare, "url_encode": !o.bare}
 	table := map[string]any{"url": w.table, "partition": partition}
-	all := map[string]any{"source": map[string]any{"url": source}, "table": table}
+	all := map[string]any{"source": map[string]any{"url": w.source}, "table": table}
 	if o.layout != "" {
 		partition["format"] = "yyyyMMdd"
 	}

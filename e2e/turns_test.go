@@ -57,7 +57,7 @@ func sparkDeletes(t *testing.T, e *engine, o modelOptions) {
 	w.put("2024-01-01", updated, wanders)
 	w.step(30)
 
-	s := &turns{tableWriter: w, e: e, edits: map[string]row{}}
+	s := &turns{tableWriter: w, e: e, options: map[string]string{"hoodie.index.type": "BLOOM"}, edits: map[string]row{}}
 	s.deleteKeys(inBase, inLog, updated, comesBack, ending)
 	s.readAll("after Spark's delete")
 	s.deleteBesideUpserts()
@@ -89,7 +89,8 @@ func (w *tableWriter) put(day string, ids ...string) {
 // turns is a table that Spark and we write in turn.
 type turns struct {
 	*tableWriter
-	e *engine
+	e       *engine
+	options map[string]string // of Spark's writer
 	// edits are the rows as Spark wrote them.
 	edits map[string]row
 	last  string // last_seq of the follower's last commit
@@ -114,7 +115,7 @@ func (s *turns) rowsOf(ids ...string) []row {
 // write lets Spark write rows, and gives the commit's instant.
 func (s *turns) write(operation string, rows []row) string {
 	s.t.Helper()
-	a, err := s.e.ask(question{Op: "upsert", Operation: operation, Table: s.table, Rows: rows, Options: map[string]string{"hoodie.index.type": "BLOOM"}})
+	a, err := s.e.ask(question{Op: "upsert", Operation: operation, Table: s.table, Rows: rows, Options: s.options})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -175,31 +176,45 @@ func (s *turns) upsert(id string) {
 
 // keep notes a row as Spark wrote it.
 func (s *turns) keep(r row, instant string) {
-	old := s.model.rows[r["_id"].(string)]
-	r[colKey], r[colPartition], r[colCommitTime] = old[colKey], old[colPartition], instant
+	folder := defaultPartition
+	if value, ok := r["pt"].(string); ok {
+		folder = value
+	}
+	r[colKey], r[colPartition], r[colCommitTime] = r["_id"], s.model.options.folder(folder), instant
 	delete(r, "_hoodie_is_deleted")
 	s.edits[r["_id"].(string)] = r
 }
 
-// readAll compares what each engine and we read with the model.
-func (s *turns) readAll(when string) {
-	s.t.Helper()
+// want is what the table has to show: the model's rows and those of Spark.
+func (s *turns) want() []row {
 	want := s.model.snapshot()
 	for i, r := range want {
 		if edit, ok := s.edits[r["_id"].(string)]; ok {
 			want[i] = s.model.complete([]row{edit})[0]
 		}
 	}
+	return want
+}
+
+// readAll compares what each engine and we read with the model.
+func (s *turns) readAll(when string) {
+	s.t.Helper()
+	s.readBy(when, s.want())
+}
+
+// readBy compares what each engine and we read with the rows.
+func (s *turns) readBy(when string, want []row, ignore ...string) {
+	s.t.Helper()
 	// Spark's mark of deletes became a column of the table with its first row.
-	const mark = "_hoodie_is_deleted"
+	ignore = append(ignore, "_hoodie_is_deleted")
 	for _, start := range engines() {
 		e := mustEngine(s.t, start)
-		if d := diff(want, mustRows(s.t, e, question{Op: "snapshot", Table: s.table}), mark); d != "" {
+		if d := diff(want, mustRows(s.t, e, question{Op: "snapshot", Table: s.table}), ignore...); d != "" {
 			s.t.Errorf("%s, %s: %s", e.name, when, d)
 		}
 	}
 	ours := ourRows(s.t, s.model, "query", "--table", s.table, "--include-deleted", "--format", "jsonl")
-	if d := diff(want, ours, mark); d != "" {
+	if d := diff(want, ours, ignore...); d != "" {
 		s.t.Errorf("couch2hudi, %s: %s", when, d)
 	}
 }

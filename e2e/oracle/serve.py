@@ -29,6 +29,7 @@ Questions (those below the line only for Spark):
     ------------------------------------------------------------------
     upsert          table, rows, operation? (upsert, insert, delete...)
     compact         table, only?            schedules and runs; "schedule" or "run" alone
+    copy            table, to               the table's rows as a new table of Spark's own
     archived        table                   {"archived": [...]}: one a state, with "details" of completed instants
     validate        table                   {"findings": [...]}
 
@@ -148,6 +149,13 @@ class Spark:
     def archived(self, q):
         return {"archived": self.oracle.archived(q["table"])}
 
+    def copy(self, q):
+        o, table = self.oracle, q["table"]
+        frame = o.snapshot(table)
+        frame = frame.drop(*[c for c in frame.columns if c.startswith("_hoodie_")])
+        o.write(frame, q["to"], "upsert", **{**o.writer_options(table), **q.get("options", {})})
+        return {"timeline": o.timeline(q["to"])}
+
     def compact(self, q):
         return {"result": self.oracle.compact(q["table"], q.get("only"))}
 
@@ -209,7 +217,7 @@ def answer(engine, q):
                             for b, e in q["spans"]]}
     if op in ("count", "properties", "timeline"):
         return {op: getattr(engine, op)(q)}
-    if op in ("upsert", "compact", "archived", "validate") and hasattr(engine, op):
+    if op in ("upsert", "copy", "compact", "archived", "validate") and hasattr(engine, op):
         return getattr(engine, op)(q)
     raise Refused(f"{engine.name} does not know the question {op!r}")
 
