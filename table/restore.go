@@ -308,9 +308,9 @@ func (t *Table) undo(ctx context.Context, i timeline.Instant, files []found) err
 	return nil
 }
 
-// ours says whether a pending restore was begun by us.
-func (t *Table) ours(ctx context.Context, i timeline.Instant) (bool, error) {
-	return t.bucket.Exists(ctx, restoreMark(i.Time))
+// Restoring says whether a pending restore is one of ours, which Recover finishes.
+func (t *Table) Restoring(ctx context.Context, at hudi.Time) (bool, error) {
+	return t.bucket.Exists(ctx, restoreMark(at))
 }
 
 // finishRestores brings restores of ours to their end that died, and says what they
@@ -320,7 +320,7 @@ func (t *Table) finishRestores(ctx context.Context, instants []timeline.Instant)
 		if i.Done() || i.Action != commitmeta.ActionRestore {
 			continue
 		}
-		ours, err := t.ours(ctx, i)
+		ours, err := t.Restoring(ctx, i.Time)
 		if err != nil {
 			return undone, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
@@ -163,6 +164,49 @@ func (v *View) Savepoints(ctx context.Context) ([]Savepoint, error) {
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// About is what a completed savepoint, restore or rollback says of itself: comment
+// and by; to, the instant that was restored; undone, what was taken back. It is
+// empty for other instants.
+func (v *View) About(ctx context.Context, i timeline.Instant) (map[string]string, error) {
+	about := map[string]string{}
+	switch i.Action {
+	case commitmeta.ActionSavepoint, commitmeta.ActionRollback:
+	case commitmeta.ActionRestore:
+		i.State = timeline.Requested // the result does not say what was restored
+	default:
+		return about, nil
+	}
+	data, name, err := v.table.content(ctx, i)
+	if errors.Is(err, storage.ErrNotExist) {
+		return about, nil // archived or deleted since
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch i.Action {
+	case commitmeta.ActionSavepoint:
+		var s commitmeta.Savepoint
+		s, err = commitmeta.DecodeSavepoint(data)
+		about["comment"], about["by"] = s.Comment, s.By
+	case commitmeta.ActionRestore:
+		var r commitmeta.RestorePlan
+		r, err = commitmeta.DecodeRestorePlan(data)
+		var undone []hudi.Time
+		for _, one := range r.Instants {
+			undone = append(undone, one.Time)
+		}
+		about["to"], about["undone"] = string(r.Savepoint), strings.Join(texts(undone), " ")
+	default:
+		var r commitmeta.RollbackResult
+		r, err = commitmeta.DecodeRollbackResult(data)
+		about["undone"] = string(r.Target.Time)
+	}
+	if err != nil {
+		return nil, hinted(ErrCorrupt, "restore the file from a copy of the table", "%s: %v", name, err)
+	}
+	return about, nil
 }
 
 // removeHalfSavepoints removes savepoints that were begun and never made, or

@@ -145,7 +145,7 @@ func (t *Table) mayBegin(ctx context.Context, instants []timeline.Instant, clust
 		case commitmeta.ActionCommit, commitmeta.ActionDeltaCommit, commitmeta.ActionRollback:
 			return hinted(ErrRecover, "restart the writer: it recovers the table when it starts", "%s", i)
 		case commitmeta.ActionRestore:
-			if ours, err := t.ours(ctx, i); err != nil || !ours {
+			if ours, err := t.Restoring(ctx, i.Time); err != nil || !ours {
 				return errors.Join(err, errRestore(i))
 			}
 			return hinted(ErrRecover, "restart the writer: it recovers the table when it starts", "%s", i)

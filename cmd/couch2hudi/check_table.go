@@ -168,7 +168,7 @@ func (c *checker) pending(ctx context.Context, t *checkedTable) {
 			continue
 		}
 		switch i.Action {
-		case commitmeta.ActionRollback, commitmeta.ActionCommit, commitmeta.ActionDeltaCommit:
+		case commitmeta.ActionRollback, commitmeta.ActionCommit, commitmeta.ActionDeltaCommit, commitmeta.ActionSavepoint:
 			dead = append(dead, string(i.Time)+" "+string(i.Action))
 		case commitmeta.ActionReplaceCommit:
 			clustering, err := isClustering(ctx, t.bucket, i)
@@ -181,7 +181,11 @@ func (c *checker) pending(ctx context.Context, t *checkedTable) {
 				dead = append(dead, string(i.Time)+" "+string(i.Action))
 			}
 		case commitmeta.ActionRestore:
-			c.fail("table.pending", fmt.Errorf("%w: %s", table.ErrForeign, i), "let the engine that began the restore finish it")
+			if ours, err := t.view.Table().Restoring(ctx, i.Time); err == nil && ours {
+				dead = append(dead, string(i.Time)+" "+string(i.Action))
+			} else {
+				c.fail("table.pending", fmt.Errorf("%w: %s", table.ErrForeign, i), "let the engine that began the restore finish it")
+			}
 		case commitmeta.ActionCompaction, commitmeta.ActionLogCompaction:
 			c.warn("table.pending", "run it soon", "%s: until it is done hudi-rs misreads the table", i)
 		default:

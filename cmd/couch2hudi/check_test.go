@@ -284,6 +284,11 @@ func TestCheckPending(t *testing.T) {
 	has(t, findings(t, 0, flags...), "warn table.pending", "29990101000000000 replacecommit")
 	touch("29990101000000001.restore.inflight")
 	has(t, findings(t, exitFailed, flags...), "FAIL table.pending", "began the restore")
+	ours := filepath.Join(dir, ".hoodie", "couch2hudi", "restore")
+	if err := errors.Join(os.MkdirAll(ours, 0o755), os.WriteFile(filepath.Join(ours, "29990101000000001.ours"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	has(t, findings(t, exitDone, flags...), "warn table.pending", "restore")
 	if err := os.Remove(filepath.Join(dir, ".hoodie", "29990101000000001.restore.inflight")); err != nil {
 		t.Fatal(err)
 	}

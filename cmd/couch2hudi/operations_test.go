@@ -34,7 +34,8 @@ func TestOperationsNameEveryError(t *testing.T) {
 		config.ErrSyntax, config.ErrUnknownKey, config.ErrRequired, config.ErrValue, config.ErrReference, pipeline.ErrPinned,
 		changes.ErrNotFound, changes.ErrUnauthorized, changes.ErrPosition, changes.ErrRecreated, couchdb.ErrNotCouchDB, couchdb.ErrRowTooLarge,
 		table.ErrNoTable, table.ErrCorrupt, table.ErrVersion, table.ErrType, table.ErrMetadataTable, table.ErrBootstrapped, table.ErrUnsupported,
-		table.ErrHeld, table.ErrRecover, table.ErrForeign, table.ErrConflict, table.ErrUnknown, table.ErrNoSchema, table.ErrArchived, table.ErrCleaned,
+		table.ErrHeld, table.ErrRecover, table.ErrForeign, table.ErrConflict, table.ErrUnknown, table.ErrNoSchema, table.ErrArchived,
+		table.ErrNoInstant, table.ErrNotNewest, table.ErrNotPlain, table.ErrSaved, table.ErrSavepoint, table.ErrCleaned,
 		normalize.ErrSchema, reader.ErrCleaned, reader.ErrCorrupt,
 	} {
 		found := false

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -117,7 +118,11 @@ func describe(ctx context.Context, v *table.View, i timeline.Instant) (instantLi
 	}
 	l.Completed = i.Modified.UTC().Format("2006-01-02T15:04:05.000Z")
 	if !i.Writes() {
-		return l, nil
+		about, err := v.About(ctx, i)
+		if len(about) > 0 {
+			l.Extra = about
+		}
+		return l, err
 	}
 	b, err := v.Body(ctx, i)
 	if err != nil {
@@ -142,12 +147,35 @@ func describe(ctx context.Context, v *table.View, i timeline.Instant) (instantLi
 	return l, nil
 }
 
+// action is the action, and of what, as a table shows it.
+func (l *instantLine) action() string {
+	about := ""
+	switch l.Action {
+	case string(commitmeta.ActionRestore):
+		about = l.Extra["to"]
+	case string(commitmeta.ActionRollback):
+		about = l.Extra["undone"]
+	case string(commitmeta.ActionSavepoint):
+		about = l.Extra["comment"]
+	default:
+	}
+	switch {
+	case about == "":
+		return l.Action
+	case l.Action == string(commitmeta.ActionRestore):
+		return l.Action + " to " + about
+	case l.Action == string(commitmeta.ActionRollback):
+		return l.Action + " of " + about
+	}
+	return l.Action + " " + strconv.Quote(about)
+}
+
 // timelineTable prints instants as aligned columns.
 func timelineTable(out io.Writer) (emit func(instantLine) error, flush func() error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "INSTANT\tACTION\tSTATE\tINSERTS\tUPSERTS\tDELETES\tFILES\tBYTES\tLAST_SEQ")
 	emit = func(l instantLine) error {
-		_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", l.Instant, l.Action, l.State,
+		_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", l.Instant, l.action(), l.State,
 			l.Inserts, l.Upserts, l.Deletes, l.Files, l.Bytes, shorten(l.LastSeq))
 		return err
 	}
