@@ -36,9 +36,7 @@ func TestSparkAndWeShareBuckets(t *testing.T) {
 			s.rebucket(5)
 			s.sparkWrites("second")
 			s.weWrite("second")
-			if e.name == "spark-1.2" {
-				s.inTableOfSpark(4)
-			}
+			s.inTableOfSpark(4)
 		})
 	}
 }
@@ -138,7 +136,13 @@ func (s *bucketTurns) inTableOfSpark(buckets int) {
 			r[colCommitTime] = made
 		}
 	}
-	s.readBy("after our commit in a table of Spark's", want)
+	var others []string
+	if s.e.name == "spark-0.15" {
+		// Its table does not say which field a column is made from, nor that a text
+		// is JSON (docs/format/reading.md): these come to other columns.
+		others = []string{"odd_name", "odd_name_2", "pt_2", "pt_3", "tags", "address", "any", "_rescued"}
+	}
+	s.readBy("after our commit in a table of Spark's", want, others...)
 	s.sameGroups(groups, "our commit in a table of Spark's")
 }
 
