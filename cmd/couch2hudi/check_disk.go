@@ -7,7 +7,7 @@ import "golang.org/x/sys/unix"
 // disk says how much room there is for the table. A commit needs that of its
 // batch, and as much again for what is written before it is visible.
 func (c *checker) disk(path string, batch int64) {
-	const next = "make room, or let Spark or Flink clean old files while couch2hudi is stopped"
+	const next = "make room, or stop couch2hudi and run couch2hudi clean with a shorter --retain"
 	if path == "" {
 		return
 	}
