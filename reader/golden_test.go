@@ -156,7 +156,7 @@ func sameRows(t *testing.T, got, want rows) {
 
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"bloom", "bloom-nomdt", "nonpartitioned", "hive-style", "global-bloom-move", "default-payload",
-		"compaction-clean", "compaction-pending", "failed-inflight", "failed-rollback", "failed-rollback-nomarkers"} {
+		"compaction-clean", "archive", "clustering", "insert-overwrite", "compaction-pending", "failed-inflight", "failed-rollback", "failed-rollback-nomarkers"} {
 		t.Run(name, func(t *testing.T) {
 			bucket, want := golden(t, "w015-v6-"+name)
 			v := openView(t, bucket)
