@@ -125,6 +125,8 @@ type question struct {
 	Options   map[string]string `json:"options,omitempty"`
 	Rows      []row             `json:"rows,omitempty"`
 	Operation string            `json:"operation,omitempty"`
+	Procedure string            `json:"procedure,omitempty"`
+	Arguments map[string]string `json:"arguments,omitempty"`
 	// Only is the half of a compaction to do: schedule or run.
 	Only string `json:"only,omitempty"`
 	To   string `json:"to,omitempty"`
@@ -140,6 +142,7 @@ type answer struct {
 	Timeline   []instant
 	Archived   []instant
 	Findings   []finding
+	Result     []map[string]any
 	Error      string
 }
 

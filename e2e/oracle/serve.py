@@ -29,6 +29,7 @@ Questions (those below the line only for Spark):
     ------------------------------------------------------------------
     upsert          table, rows, operation? (upsert, insert, delete...)
     compact         table, only?            schedules and runs; "schedule" or "run" alone
+    call            table, procedure, arguments?  {"result": [...]}: what CALL returns
     copy            table, to               the table's rows as a new table of Spark's own
     archived        table                   {"archived": [...]}: one a state, with "details" of completed instants
     validate        table                   {"findings": [...]}
@@ -159,6 +160,9 @@ class Spark:
     def compact(self, q):
         return {"result": self.oracle.compact(q["table"], q.get("only"))}
 
+    def call(self, q):
+        return {"result": [{k: plain(v) for k, v in r.items()} for r in self.oracle.call(q["procedure"], q["table"], **q.get("arguments", {}))]}
+
     def validate(self, q):
         return {"findings": self.oracle.validate(q["table"])}
 
@@ -217,7 +221,7 @@ def answer(engine, q):
                             for b, e in q["spans"]]}
     if op in ("count", "properties", "timeline"):
         return {op: getattr(engine, op)(q)}
-    if op in ("upsert", "copy", "compact", "archived", "validate") and hasattr(engine, op):
+    if op in ("upsert", "call", "copy", "compact", "archived", "validate") and hasattr(engine, op):
         return getattr(engine, op)(q)
     raise Refused(f"{engine.name} does not know the question {op!r}")
 
