@@ -273,10 +273,20 @@ type Reach struct {
 }
 
 // Cleaned is how far back the table can be read, by the last clean, be it
-// pending.
+// pending, and by restores since then: what a savepoint held is whole again.
 func (v *View) Cleaned(ctx context.Context) (Reach, error) {
 	t := v.table
+	var restored hudi.Time
 	for _, i := range slices.Backward(v.Uncut().instants) {
+		if i.Action == commitmeta.ActionRestore {
+			about, err := v.About(ctx, i)
+			if err != nil {
+				return Reach{}, err
+			}
+			if to := hudi.Time(about["to"]); restored == "" || to.Before(restored) {
+				restored = to
+			}
+		}
 		if i.Action != commitmeta.ActionClean {
 			continue
 		}
@@ -304,7 +314,11 @@ func (v *View) Cleaned(ctx context.Context) (Reach, error) {
 			}
 			earliest = r.Earliest
 		}
-		return Reach{Earliest: earliest, Unbounded: earliest == "", Pending: !i.Done()}, nil
+		unbounded := earliest == ""
+		if restored != "" && restored.Before(earliest) {
+			earliest = restored
+		}
+		return Reach{Earliest: earliest, Unbounded: unbounded, Pending: !i.Done()}, nil
 	}
 	return Reach{}, nil
 }

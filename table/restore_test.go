@@ -362,19 +362,19 @@ func TestCrashRestore(t *testing.T) {
 
 func TestRestoreRefuses(t *testing.T) {
 	ctx := t.Context()
-	cleaned := func(p *past, t *testing.T, state string, file string) {
+	cleaned := func(p *past, t *testing.T, state, partition, file string) {
 		t.Helper()
 		at := hudi.Time("20270101000000000")
 		files := map[string]string{}
 		if state == "done" {
 			r := commitmeta.CleanResult{Start: at, Partitions: map[string]commitmeta.CleanedPartition{
-				"pt=1": {Policy: commitmeta.KeepLatestCommits, Planned: []string{file}, Deleted: []string{file}}}}
+				partition: {Policy: commitmeta.KeepLatestCommits, Planned: []string{file}, Deleted: []string{file}}}}
 			files[".hoodie/"+string(at)+".clean"] = string(must[[]byte](t)(commitmeta.EncodeCleanResult(r)))
-			if err := bucketOf(p.d).Delete(ctx, "pt=1/"+file); err != nil {
+			if err := bucketOf(p.d).Delete(ctx, partition+"/"+file); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			plan := commitmeta.CleanPlan{Policy: commitmeta.KeepLatestCommits, Files: map[string][]commitmeta.CleanFile{"pt=1": {{Path: "file:/t/pt=1/" + file}}}}
+			plan := commitmeta.CleanPlan{Policy: commitmeta.KeepLatestCommits, Files: map[string][]commitmeta.CleanFile{partition: {{Path: "file:/t/" + partition + "/" + file}}}}
 			files[".hoodie/"+string(at)+".clean.requested"] = string(must[[]byte](t)(commitmeta.EncodeCleanPlan(plan)))
 		}
 		putAll(t, p.d, files)
@@ -389,14 +389,18 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		to   string
+		roll bool
 		make func(p *past, t *testing.T)
 		want error
 	}{
 		"an instant that is not there": {to: "20200101000000000", want: table.ErrNoInstant},
-		"files were cleaned":           {to: pastSaved, make: func(p *past, t *testing.T) { cleaned(p, t, "done", old(p, t)) }, want: table.ErrCleaned},
-		"files are about to be":        {to: pastSaved, make: func(p *past, t *testing.T) { cleaned(p, t, "pending", old(p, t)) }, want: table.ErrCleaned},
-		"cleaned below what is needed": {to: pastCompacted, make: func(p *past, t *testing.T) { cleaned(p, t, "done", old(p, t)) }},
-		"a cleaned file of the future": {to: pastSaved, make: func(p *past, t *testing.T) { cleaned(p, t, "pending", compactedBase(p, t)) }},
+		"files were cleaned":           {to: pastSaved, make: func(p *past, t *testing.T) { cleaned(p, t, "done", "pt=1", old(p, t)) }, want: table.ErrCleaned},
+		"files are about to be":        {to: pastSaved, make: func(p *past, t *testing.T) { cleaned(p, t, "pending", "pt=1", old(p, t)) }, want: table.ErrCleaned},
+		"a rollback: what was replaced was cleaned": {to: pastReplaced, roll: true, make: func(p *past, t *testing.T) {
+			cleaned(p, t, "done", "pt=2", hudi.BaseFileName{File: groupID(2), Token: "0-1-0", Instant: "20260102030405000"}.String())
+		}, want: table.ErrCleaned},
+		"cleaned below what is needed": {to: pastCompacted, make: func(p *past, t *testing.T) { cleaned(p, t, "done", "pt=1", old(p, t)) }},
+		"a cleaned file of the future": {to: pastSaved, make: func(p *past, t *testing.T) { cleaned(p, t, "pending", "pt=1", compactedBase(p, t)) }},
 		"a later savepoint": {to: pastSaved, make: func(p *past, t *testing.T) {
 			must[any](t)(nil, p.leased(ctx, p.d, func(tb *table.Table) error { _, err := tb.Save(ctx, p.at[pastLogged], "", ""); return err }))
 		}, want: table.ErrSaved},
@@ -420,7 +424,14 @@ func TestRestoreRefuses(t *testing.T) {
 			if to == "" {
 				to = hudi.Time(c.to)
 			}
-			err := p.leased(ctx, p.d, func(tb *table.Table) error { _, err := tb.Restore(ctx, to); return err })
+			err := p.leased(ctx, p.d, func(tb *table.Table) (err error) {
+				if c.roll {
+					_, err = tb.Rollback(ctx, to)
+				} else {
+					_, err = tb.Restore(ctx, to)
+				}
+				return err
+			})
 			if c.want == nil {
 				must[any](t)(nil, err)
 				return
@@ -458,6 +469,26 @@ func archiveBeyond(p *past, t *testing.T) {
 	for _, s := range []string{"", ".requested", ".inflight"} {
 		must[any](t)(nil, bucketOf(p.d).Delete(t.Context(), name+s))
 	}
+}
+
+// A restore to a savepoint reaches below what was cleaned, and from then on the table
+// can be read from there.
+func TestRestoreReach(t *testing.T) {
+	ctx, p := t.Context(), newPast(t)
+	const at = hudi.Time("20260601000000000")
+	clean := commitmeta.CleanResult{Start: at, Earliest: p.at[pastLogged], Partitions: map[string]commitmeta.CleanedPartition{}}
+	putAll(t, p.d, map[string]string{".hoodie/" + string(at) + ".clean": string(must[[]byte](t)(commitmeta.EncodeCleanResult(clean)))})
+	tb := must[*table.Table](t)(table.Open(ctx, bucketOf(p.d), table.Options{Clock: p.clock.Now}))
+	lease(t, tb)
+	register := func() error {
+		return tb.RegisterReader(ctx, table.ReadLease{ID: "r", Instant: p.at[pastSaved], Expires: p.clock.Now().Add(time.Hour)})
+	}
+	wantErr(t, "before the restore", register(), table.ErrCleaned)
+	must[table.Restored](t)(tb.Restore(ctx, p.at[pastSaved]))
+	if reach := must[table.Reach](t)(viewOf(t, tb).Cleaned(ctx)); reach.Earliest != p.at[pastSaved] || reach.Unbounded || reach.Pending {
+		t.Errorf("reach %+v", reach)
+	}
+	must[any](t)(nil, register())
 }
 
 // What is older than a table of savepoints alone was archived, and counts.
