@@ -156,7 +156,8 @@ func sameRows(t *testing.T, got, want rows) {
 
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"bloom", "bloom-nomdt", "nonpartitioned", "hive-style", "global-bloom-move", "default-payload",
-		"compaction-clean", "archive", "clustering", "insert-overwrite", "compaction-pending", "failed-inflight", "failed-rollback", "failed-rollback-nomarkers"} {
+		"compaction-clean", "archive", "clustering", "insert-overwrite", "compaction-pending", "failed-inflight", "failed-rollback", "failed-rollback-nomarkers",
+		"savepoint-restore"} {
 		t.Run(name, func(t *testing.T) {
 			bucket, want := golden(t, "w015-v6-"+name)
 			v := openView(t, bucket)
@@ -191,6 +192,40 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGoldenRestored takes back what Spark wrote after its own restore: the rows are
+// those that Spark read as of its savepoint.
+func TestGoldenRestored(t *testing.T) {
+	bucket, want := golden(t, "w015-v6-savepoint-restore")
+	tb, err := table.Open(t.Context(), bucket, table.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := tb.Lease(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lease.Close() }()
+	now := openView(t, bucket)
+	saved, err := now.Savepoints(t.Context())
+	if err != nil || len(saved) != 1 {
+		t.Fatalf("savepoints %v, %v", saved, err)
+	}
+	at := saved[0].Instant
+	if _, err := tb.Restore(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	v := openView(t, bucket)
+	if v.Last() != at || now.Last() == at {
+		t.Fatalf("last commit %s, before %s, want %s", v.Last(), now.Last(), at)
+	}
+	timeTravel(t, v, at, want.TimeTravel[string(at)])
+	s, err := v.Schema(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, collect(t, s, reader.Snapshot(t.Context(), v, reader.Options{})), collect(t, s, reader.Snapshot(t.Context(), v.AsOf(at), reader.Options{})))
 }
 
 // timeTravel compares with what Hudi read as of an instant. Where it refused
