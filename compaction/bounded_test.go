@@ -70,7 +70,11 @@ func (w *world) recall(v *table.View, p past) {
 // services beside it: files and timeline stay bounded, whatever is younger than an
 // hour reads as it did then, and nothing is lost.
 func TestServicesBound(t *testing.T) {
-	const minutes, keepMin, keepMax = 300, 20, 30
+	const keepMin, keepMax = 20, 30
+	minutes := 300
+	if testing.Short() {
+		minutes = 180
+	}
 	w := newWorld(t, 9)
 	var failed error
 	cleans, archives := 0, 0
@@ -108,10 +112,10 @@ func TestServicesBound(t *testing.T) {
 		}
 	}
 	w.check("in the end")
-	if cleans < 20 || archives < 10 {
+	if cleans < minutes/15 || archives < minutes/30 {
 		t.Errorf("%d cleans, %d archivals", cleans, archives)
 	}
-	if files[299] > files[119]+files[119]/5 {
+	if files[minutes-1] > files[119]+files[119]/5 {
 		t.Errorf("files: %v", files)
 	}
 	v := w.fresh()
@@ -251,9 +255,12 @@ func TestCrashOfCleanAndArchive(t *testing.T) {
 		_, err = compaction.Archive(ctx, tb, keep)
 		return err
 	}
-	deaths := 0
+	deaths, stride := 0, 1
+	if testing.Short() {
+		stride = 6
+	}
 	for _, after := range []bool{false, true} {
-		for k := 1; ; k++ {
+		for k := 1; ; k += stride {
 			w := newWorld(t, 6)
 			var history []past
 			for range 9 {
@@ -302,7 +309,7 @@ func TestCrashOfCleanAndArchive(t *testing.T) {
 			}
 		}
 	}
-	if deaths < 40 {
+	if deaths < 40/stride {
 		t.Errorf("%d deaths", deaths)
 	}
 }

@@ -74,16 +74,19 @@ func deltaCommits(ctx context.Context, v *table.View) (n int, err error) {
 // takes effect; the next one dies at some write of its own; the third finishes.
 // Every row is there once, no matter what, and nothing lies about.
 func TestCrashAtEveryWrite(t *testing.T) {
-	steps := map[string]int{}
+	steps, stride := map[string]int{}, 1
+	if testing.Short() {
+		stride = 5
+	}
 	for _, after := range []bool{false, true} {
-		for k := 1; ; k++ {
+		for k := 1; ; k += stride {
 			if !crashAt(t, storagetest.Crash{At: k, After: after}, steps) {
 				break
 			}
 		}
 	}
 	for _, step := range []string{".compaction.requested", ".compaction.inflight", ".heartbeat/", ".marker.MERGE", ".parquet", ".commit"} {
-		if steps[step] < 2 {
+		if steps[step] < 2 && stride == 1 {
 			t.Errorf("%d deaths at %s: %v", steps[step], step, steps)
 		}
 	}

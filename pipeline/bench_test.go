@@ -50,7 +50,8 @@ func benchBody(i, version int) []byte {
 }
 
 // standIn serves documents until its input ends. Commands: "load N", "update N"
-// (every second of the first N), "hash".
+// (every second of the first N), "mix N" (2,000 more changes, every fifth of
+// them to one of the N documents there are, the others new), "hash".
 func standIn() {
 	s, err := couchfake.Start(couchfake.Options{})
 	if err != nil {
@@ -69,6 +70,10 @@ func standIn() {
 		switch verb {
 		case "update":
 			step, version = 2, 2
+		case "mix":
+			mix(db, n)
+			fmt.Println("ok")
+			continue
 		case "hash":
 			fmt.Println(hashModel(db))
 			continue
@@ -79,6 +84,22 @@ func standIn() {
 			}
 		}
 		fmt.Println("ok")
+	}
+}
+
+// mix makes 2,000 changes to a database of n documents.
+func mix(db *couchfake.Database, n int) {
+	const changes, every = 2000, 5
+	for i, next := 0, n; i < changes; i++ {
+		at := next
+		if i%every == every-1 && n > 0 {
+			at = (i * 7919) % n
+		} else {
+			next++
+		}
+		if _, err := db.Put(fmt.Sprintf("order-%08d", at), benchBody(at, i)); err != nil {
+			panic(err)
+		}
 	}
 }
 

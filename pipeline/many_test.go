@@ -45,7 +45,7 @@ func TestManySmallCommits(t *testing.T) {
 				t.Fatalf("%d commits", len(done))
 			}
 			groups, files := w.liveFiles()
-			most := max(buckets, 2)
+			most := max(buckets, 12)
 			if groups > most || files > groups*(1+logs) {
 				t.Errorf("%d file groups of %d files, want %d groups with %d logs at most", groups, files, most, logs)
 			}

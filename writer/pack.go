@@ -39,17 +39,21 @@ type small struct {
 // MaxRewrite; what is left then is a new group, too (docs/adr/0016).
 func (p *packer) pack(fresh map[string][]*hudi.Located) {
 	rest := map[string][]*hudi.Located{}
-	var all []small
+	bytes := int64(0)
 	for partition, records := range fresh {
 		rest[partition] = p.whole(partition, records)
-		if len(rest[partition]) > 0 {
-			all = append(all, p.o.smallOf(p.latest[partition])...)
+		bytes += p.sizes.of(rest[partition])
+	}
+	budget := p.o.budget(bytes)
+	var all []small
+	for partition, records := range rest {
+		if len(records) > 0 {
+			all = append(all, p.o.smallOf(p.latest[partition], budget)...)
 		}
 	}
 	slices.SortFunc(all, func(a, b small) int {
 		return cmp.Or(cmp.Compare(a.cost, b.cost), compareLocation(a.slice.Location, b.slice.Location))
 	})
-	budget := p.o.maxRewrite()
 	for _, s := range all {
 		if s.cost > budget {
 			break
@@ -71,6 +75,24 @@ func (p *packer) pack(fresh map[string][]*hudi.Located) {
 	}
 }
 
+// budget is what a commit may rewrite to place so many bytes of new keys: so
+// many times as much, so that each byte is written again a bounded number of
+// times, and a commit costs what its own size says; but always a little.
+func (o Options) budget(bytes int64) int64 {
+	times, most := int64(rewriteFactor), o.maxRewrite()
+	if o.Backlog {
+		times, most = times/backlogShare, most/backlogShare
+	}
+	return min(most, max(times*bytes, leastRewrite))
+}
+
+const (
+	rewriteFactor = 16
+	leastRewrite  = 256 << 10
+	// backlogShare is the part of that while more records wait.
+	backlogShare = 4
+)
+
 // whole makes new groups of what fills them, and gives back the rest.
 func (p *packer) whole(partition string, records []*hudi.Located) []*hudi.Located {
 	for left := p.sizes.of(records); len(records) > 0 && left >= p.o.full(); {
@@ -85,7 +107,7 @@ func (p *packer) whole(partition string, records []*hudi.Located) []*hudi.Locate
 // smallOf are the groups that may take new keys. One without a base file takes
 // none: it is another writer's. One in a pending compaction neither: that
 // reads the files it has now.
-func (o Options) smallOf(list []hudi.Slice) []small {
+func (o Options) smallOf(list []hudi.Slice, budget int64) []small {
 	var out []small
 	for _, s := range list {
 		if s.Base.Name == "" || s.Compacting != "" || s.Base.Size >= o.full() {
@@ -95,7 +117,7 @@ func (o Options) smallOf(list []hudi.Slice) []small {
 		for _, log := range s.Logs {
 			cost += log.Size
 		}
-		if cost <= o.maxRewrite() {
+		if cost <= budget {
 			out = append(out, small{s, cost})
 		}
 	}

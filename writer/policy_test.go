@@ -62,7 +62,7 @@ func TestPolicy(t *testing.T) {
 	}{
 		{10, 1, 128 * mib, -1}, {10, 1, 128 * mib, 1 * mib}, {10, 1, 128 * mib, 16 * mib},
 		{1000, 1, 128 * mib, -1}, {1000, 1, 128 * mib, 1 * mib}, {1000, 1, 128 * mib, 16 * mib}, {1000, 1, 128 * mib, 128 * mib},
-		{1000, 1, 4 * mib, 16 * mib}, {1000, 50, 128 * mib, 16 * mib}, {20_000, 1, 4 * mib, 16 * mib},
+		{10_000, 1, 128 * mib, 16 * mib}, {1000, 1, 4 * mib, 16 * mib}, {1000, 50, 128 * mib, 16 * mib}, {20_000, 1, 4 * mib, 16 * mib},
 	} {
 		s := &simulated{latest: map[string][]hudi.Slice{}}
 		o := writer.Options{FileBytes: c.fileBytes, MaxRewrite: c.rewrite, NewID: ids(1)}
@@ -78,10 +78,10 @@ func TestPolicy(t *testing.T) {
 			}
 			s.apply(plan)
 		}
-		most := s.bound(c.rewrite, c.fileBytes, c.partitions)
+		most := s.bound(min(c.rewrite, max(16*int64(c.rows)*simRow, 256<<10)), c.fileBytes, c.partitions)
 		t.Logf("%6d rows a commit, %2d partitions, file_size %s, max_rewrite %s: %6.1f MB in %4d files (at most %.0f), %7.1f MB rewritten, %5.2f MB the most in a commit",
 			c.rows, c.partitions, mibs(c.fileBytes), mibs(c.rewrite), float64(s.held)/1e6, s.files(), most, float64(s.rewritten)/1e6, float64(s.worst)/1e6)
-		if s.worst > max(c.rewrite, 0) {
+		if s.worst > max(c.rewrite, 0) || s.worst > max(16*int64(c.rows)*simRow, 256<<10) {
 			t.Errorf("%d bytes rewritten in one commit", s.worst)
 		}
 		if float64(s.files()) > most {

@@ -34,10 +34,11 @@ type Options struct {
 	FileBytes int64
 	// MaxRewrite is the most bytes of small file groups, base files and logs
 	// together, that one commit reads to write them again with new keys; 16 MiB
-	// by default. Below 0 nothing is written again.
+	// by default. It is less for a commit with few new keys (docs/adr/0016).
+	// Below 0 nothing is written again.
 	MaxRewrite int64
 	// Backlog says that more records wait behind these: then time matters more
-	// than the number of files, and MaxRewrite is a quarter of itself.
+	// than the number of files, and a quarter is written again.
 	Backlog bool
 	// Buckets is the number of file groups in a partition of a table with the
 	// bucket index; 0 for one without.
@@ -85,11 +86,7 @@ func (o Options) blockBytes() int {
 }
 
 func (o Options) maxRewrite() int64 {
-	const part = 4
 	switch {
-	case o.Backlog:
-		o.Backlog = false
-		return o.maxRewrite() / part
 	case o.MaxRewrite < 0:
 		return 0
 	case o.MaxRewrite == 0:
