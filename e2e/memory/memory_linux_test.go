@@ -69,8 +69,14 @@ func TestMemoryIsBounded(t *testing.T) {
 		rows := s.ask("compare %s", dir)
 		t.Logf("%s: %d changes in %.1f s (%.0f rows/s), at most %.0f MB resident; the table: %d rows, %.0f MB",
 			step, changed, took.Seconds(), float64(changed)/took.Seconds(), float64(resident)/1e6, rows, float64(size(t, dir))/1e6)
-		if resident >= mostResident {
-			t.Errorf("%s: %d bytes resident, and %d are allowed", step, resident, mostResident)
+		allowed := int64(mostResident)
+		if step == "update" {
+			// What was updated is compacted before the run ends, and that has
+			// memory of its own: compaction.memory.
+			allowed += 256 << 20
+		}
+		if resident >= allowed {
+			t.Errorf("%s: %d bytes resident, and %d are allowed", step, resident, allowed)
 		}
 	}
 }
