@@ -192,6 +192,16 @@ func (b *Bucket) Sweep(ctx context.Context) (int, error) {
 	return n, err
 }
 
+// Prune removes a folder, whose name ends in "/", and those below it as far as
+// they are empty, where the store has folders of its own.
+func (b *Bucket) Prune(ctx context.Context, folder string) error {
+	p, ok := b.driver.(Pruner)
+	if !ok {
+		return nil
+	}
+	return b.run("prune", folder, func() (int64, error) { return 0, p.Prune(ctx, folder) })
+}
+
 // Close closes the driver.
 func (b *Bucket) Close() error {
 	if err := b.driver.Close(); err != nil {

@@ -94,6 +94,14 @@ type Driver interface {
 	Close() error
 }
 
+// Pruner is a Driver with folders of its own, which stay when the last object
+// in them is gone.
+type Pruner interface {
+	// Prune removes the folder, whose name ends in "/", and those below it, each
+	// if nothing at all is in it.
+	Prune(ctx context.Context, folder string) error
+}
+
 // Upload is a large object being written. Exactly one of Commit or Abort must
 // be called; Abort after Commit does nothing.
 type Upload interface {

@@ -44,6 +44,7 @@ func (x *Txn) Commit(ctx context.Context, b commitmeta.Body) error {
 	for _, marker := range x.markers {
 		_ = x.table.bucket.DeleteIfExists(ctx, marker)
 	}
+	_ = x.table.bucket.Prune(ctx, tempFolder+string(x.instant)+"/")
 	return nil
 }
 

@@ -314,7 +314,10 @@ func (t *Table) removeAside(ctx context.Context, gone func(hudi.Time) bool) erro
 }
 
 func (t *Table) removeFolder(ctx context.Context, folder string) error {
-	return t.removeEach(ctx, folder, func(string) bool { return true })
+	if err := t.removeEach(ctx, folder, func(string) bool { return true }); err != nil {
+		return err
+	}
+	return t.bucket.Prune(ctx, folder)
 }
 
 // removeEach deletes the objects under a prefix that gone picks. The names are

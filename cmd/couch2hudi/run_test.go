@@ -105,6 +105,10 @@ func TestRunOnceQueryTimeline(t *testing.T) {
 	if strings.Count(out, "\n") != 2 {
 		t.Fatalf("incremental: want 2 rows:\n%s", out)
 	}
+	// Each listing of the timeline looks into what stays here.
+	if left, err := os.ReadDir(filepath.Join(dir, ".hoodie", ".temp")); err != nil || len(left) > 0 {
+		t.Errorf("folders of markers stay: %v, %v", left, err)
+	}
 	want(t, 0, []string{"(29 rows)", "d004"}, "query", "--table", dir, "--format", "table")
 	want(t, 0, []string{"INSTANT", "COMPLETED"}, "timeline", "--table", dir, "--format", "table")
 }
