@@ -98,16 +98,16 @@ lint-only: $(LINT)
 	$(LINT) run --build-tags oracle $(PKGS)
 
 unit: $(STAGE)
-	@$(RUN) -name unit -json -- go test -json -count=1 $(TEST_FLAGS) $(PKGS)
+	@$(RUN) -name unit -json -- go test -json -count=1 -timeout 20m $(TEST_FLAGS) $(PKGS)
 
 race: $(STAGE) # not the tests that start the binary: it is built without the detector
-	@$(RUN) -name race -json -- go test -json -count=1 -race $(RACE_FLAGS) $$(go list $(PKGS) | grep -v -e /e2e/kill$$ -e /e2e/memory$$)
+	@$(RUN) -name race -json -- go test -json -count=1 -timeout 20m -race $(RACE_FLAGS) $$(go list $(PKGS) | grep -v -e /e2e/kill$$ -e /e2e/memory$$)
 
 fuzz-smoke: $(STAGE)
 	@$(RUN) -name fuzz-smoke -- env PKGS='$(PKGS)' .ci/fuzz $(FUZZSMOKE)
 
 kill: $(STAGE) # the binary killed 120 times, at least 3 times in each step
-	@$(RUN) -name kill -json -- go test -json -count=1 ./e2e/kill -kill.full
+	@$(RUN) -name kill -json -- go test -json -count=1 -timeout 20m ./e2e/kill -kill.full
 
 memory: $(STAGE) # the binary's memory with a million documents and 50 of 8 MB
 	@$(RUN) -name memory -json -log -- go test -json -count=1 -timeout 5m ./e2e/memory -memory.full
