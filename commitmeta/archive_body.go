@@ -6,8 +6,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 )
 
-// archivedStatAvro is HoodieWriteStat as Hudi 0.15 archives it; the fields of
-// log files came with later releases and are read where they are.
+// archivedStatAvro is HoodieWriteStat as Hudi 0.15 archives it. The fields from
+// logOffset on are those of Hudi 1.x, which has the record on the timeline, too.
 type archivedStatAvro struct {
 	File           *string           `avro:"fileId"`
 	Path           *string           `avro:"path"`
@@ -30,6 +30,8 @@ type archivedStatAvro struct {
 	BaseFile       *string           `avro:"baseFile"`
 	Logs           *[]string         `avro:"logFiles"`
 	CDC            *map[string]int64 `avro:"cdcStats"`
+	MergedFiles    *int64            `avro:"totalLogFilesCompacted"`
+	MergedBytes    *int64            `avro:"totalLogSizeCompacted"`
 }
 
 type archivedCommitAvro struct {
@@ -45,6 +47,7 @@ type archivedReplaceAvro struct {
 	Version   *int32                         `avro:"version"`
 	Operation *string                        `avro:"operationType"`
 	Groups    *map[string][]string           `avro:"partitionToReplaceFileIds"`
+	Compacted *bool                          `avro:"compacted"`
 }
 
 const (
@@ -114,6 +117,7 @@ func (a *archivedReplaceAvro) body() *Body {
 		}
 		put(&b.Replaced, partition, groups)
 	}
+	b.Compacted = b.Compacted || orZero(a.Compacted)
 	return b
 }
 
@@ -125,6 +129,10 @@ func (a *archivedStatAvro) stat(partition string) WriteStat {
 	if s.PrevCommit == noCommit {
 		s.PrevCommit = ""
 	}
+	if a.MergedFiles != nil {
+		s.Compaction.LogFiles = *a.MergedFiles
+	}
+	s.Compaction.LogBytes = orZero(a.MergedBytes)
 	// The name says that it is a log file where the stat does not.
 	if n, err := hudi.ParseLogFileName(s.Path[strings.LastIndexByte(s.Path, '/')+1:]); err == nil {
 		s.Log = &LogStat{Version: n.Version, Offset: orZero(a.LogOffset), BaseFile: text(a.BaseFile), LogFiles: list(a.Logs)}

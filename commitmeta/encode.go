@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/avro"
 )
 
 // ErrDecode marks bytes that are not what the timeline should hold there.
@@ -55,14 +56,31 @@ func Encode(v hudi.Version, b Body) ([]byte, error) {
 // Decode reads what Encode or another writer wrote, also the workload that
 // Hudi puts into an inflight file. Missing keys, nulls and unknown keys are
 // fine, and so is nothing at all, which Hudi takes for an empty commit; a value
-// of the wrong type is an ErrDecode.
+// of the wrong type is an ErrDecode. From table version 8 on it is an Avro file;
+// what an upgrade of the table left as it was is still JSON.
 func Decode(v hudi.Version, data []byte) (Body, error) {
-	if v != hudi.Version6 {
+	switch {
+	case !v.Readable():
 		return Body{}, fmt.Errorf("%w: %s", ErrVersion, v)
-	}
-	if len(data) == 0 {
+	case len(data) == 0:
 		return Body{}, nil
+	case v.Completes() && avro.IsFile(data):
+		return decodeBody(data)
 	}
+	return decodeJSON(data)
+}
+
+// decodeBody reads HoodieCommitMetadata or HoodieReplaceCommitMetadata, which
+// differ by one field.
+func decodeBody(data []byte) (Body, error) {
+	var c archivedReplaceAvro
+	if err := decodeFile("HoodieCommitMetadata", data, &c); err != nil {
+		return Body{}, err
+	}
+	return *c.body(), nil
+}
+
+func decodeJSON(data []byte) (Body, error) {
 	var c *commitJSON[deltaStatJSON]
 	if err := json.Unmarshal(data, &c); err != nil {
 		return Body{}, fmt.Errorf("%w: %w", ErrDecode, err)

@@ -163,7 +163,7 @@ func TestGoldenCommits(t *testing.T) {
 		if _, err := hudi.ParseSchema(b.Extra[commitmeta.ExtraSchema]); err != nil || b.Operation == "" || len(b.Stats) == 0 {
 			t.Errorf("%s: %+v, %v", name, b, err)
 		}
-		if b.Compacted != strings.HasSuffix(name, ".commit") {
+		if b.Compacted != strings.HasSuffix(name, ".commit") && !strings.Contains(name, "-cow.") {
 			t.Errorf("%s: compacted %v", name, b.Compacted)
 		}
 		for partition, stats := range b.Stats {
@@ -225,7 +225,7 @@ func TestOtherVersions(t *testing.T) {
 	if _, err := commitmeta.Encode(8, commitmeta.Body{}); !errors.Is(err, commitmeta.ErrVersion) {
 		t.Error(err)
 	}
-	if _, err := commitmeta.Decode(9, nil); !errors.Is(err, commitmeta.ErrVersion) {
+	if _, err := commitmeta.Decode(7, nil); !errors.Is(err, commitmeta.ErrVersion) {
 		t.Error(err)
 	}
 }

@@ -33,6 +33,30 @@ golden=(
   w015-v6-savepoint-restore
   w015-v6-archive
   w120-v6-bucket
+  w015-v6-cdc
+  w015-v6-cdc-cow
+  w120-v6-bloom
+  w120-v8-bloom
+  w120-v8-bucket
+  w120-v9-bloom
+  w120-v9-bloom-nomdt
+  w120-v9-bucket
+  w120-v9-bucket-compaction
+  w120-v9-bucket-nomdt
+  w120-v9-cdc
+  w120-v9-cdc-compaction
+  w120-v9-cdc-cow
+  w120-v9-clustering
+  w120-v9-compaction-clean
+  w120-v9-compaction-pending
+  w120-v9-failed-inflight
+  w120-v9-failed-rollback
+  w120-v9-failed-rollback-nomarkers
+  w120-v9-global-bloom-move
+  w120-v9-hive-style
+  w120-v9-insert-overwrite
+  w120-v9-nonpartitioned
+  w120-v9-savepoint-restore
 )
 
 mkdir -p "$here/golden" "$here/vectors"

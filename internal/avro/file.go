@@ -98,6 +98,9 @@ func DecodeFile(data []byte, v any) error {
 	return s.Unmarshal(datum, v)
 }
 
+// IsFile says whether data begins as a container file does.
+func IsFile(data []byte) bool { return bytes.HasPrefix(data, []byte(fileMagic)) }
+
 // splitFile takes a container file apart: its schema and its one datum.
 func splitFile(data []byte) (*Schema, []byte, error) {
 	b, ok := bytes.CutPrefix(data, []byte(fileMagic))
