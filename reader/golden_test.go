@@ -77,7 +77,7 @@ func decode(data []byte, to any) error {
 	return d.Decode(to)
 }
 
-func openView(t *testing.T, b *storage.Bucket) *table.View {
+func openView(t testing.TB, b *storage.Bucket) *table.View {
 	t.Helper()
 	tb, err := table.Open(t.Context(), b, table.Options{ReadOnly: true})
 	if err != nil {

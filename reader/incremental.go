@@ -115,7 +115,7 @@ func (r *span) complete(ctx context.Context, wrote map[string]map[hudi.FileID]*g
 func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) error {
 	o := r.o
 	o.IncludeDeletes, o.HardDeletes = true, false
-	p, err := newProjection(ctx, r.view, o)
+	p, err := newProjection(ctx, r.view, &o, r.begin)
 	if err != nil {
 		return err
 	}
@@ -124,10 +124,12 @@ func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) e
 	if err != nil {
 		return err
 	}
+	partitions := o.within(slices.Sorted(maps.Keys(wrote)))
+	maps.DeleteFunc(wrote, func(partition string, _ map[hudi.FileID]*group) bool { return !slices.Contains(partitions, partition) })
 	if err := r.complete(ctx, wrote); err != nil {
 		return err
 	}
-	for _, partition := range slices.Sorted(maps.Keys(wrote)) {
+	for _, partition := range partitions {
 		found, err := r.cut(ctx, partition, wrote[partition])
 		if err != nil {
 			return err

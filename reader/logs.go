@@ -53,7 +53,7 @@ func (m *merger) merge(ctx context.Context, b block, logs *newest) error {
 		if err != nil {
 			return err
 		}
-		if m.o.Keys != nil && !m.o.Keys.Has(r.Key.Record) {
+		if !m.o.wantsKey(r.Key.Record) {
 			continue
 		}
 		if err := logs.add(r); err != nil {

@@ -34,6 +34,13 @@ type Options struct {
 	// IncludeDeletes makes Snapshot and ReadOptimized yield tombstone rows too.
 	// Incremental always does: they are how a deletion shows.
 	IncludeDeletes bool
+	// Where, when set, says which rows Snapshot, ReadOptimized and Incremental
+	// yield. It may name columns that are not read otherwise, and the meta
+	// columns of records. What it spares is not read (docs/adr/0025-push-down.md).
+	Where *Where
+	// Partitions, when set, are the partition paths that those three read; one
+	// that is not there has no rows.
+	Partitions []string
 	// Keys, when set, are the record keys to merge and yield; the others cost
 	// neither memory nor a step of the iteration.
 	Keys *basefile.KeySet
@@ -41,6 +48,8 @@ type Options struct {
 	// delete in the logs hides. Its row is the version that was there before. A
 	// natural one has that version's order: what a later row must have to win.
 	HardDeletes bool
+	// push is what Where lets the merging of slices leave out.
+	push *pushed
 }
 
 func (o Options) memory() int64 {

@@ -99,9 +99,9 @@ func (m *merger) base(ctx context.Context, logs *newest, yield func(*hudi.Record
 	if err := m.match(ctx, f, logs); err != nil {
 		return true, fmt.Errorf("read keys of base file %q: %w", m.slice.Base.Name, err)
 	}
-	rows := f.Records(m.target, m.order)
-	if m.o.Keys != nil {
-		rows = f.Find(m.o.Keys, m.target, m.order)
+	rows, err := m.rows(f)
+	if err != nil {
+		return true, fmt.Errorf("read base file %q: %w", m.slice.Base.Name, err)
 	}
 	m.inBase = true
 	defer func() { m.inBase = false }()

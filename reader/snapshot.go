@@ -39,7 +39,7 @@ func rowsOf(ctx context.Context, v *table.View, o Options, change func(hudi.Slic
 
 func readWhole(ctx context.Context, v *table.View, o Options, change func(hudi.Slice) hudi.Slice, yield func(*hudi.Record, error) bool) error {
 	o.HardDeletes = false // for Slice alone: here every record is a row
-	p, err := newProjection(ctx, v, o)
+	p, err := newProjection(ctx, v, &o, "")
 	if errors.Is(err, table.ErrNoSchema) && v.Last() == "" {
 		return nil // nothing was ever written, not even a schema
 	}
@@ -50,11 +50,13 @@ func readWhole(ctx context.Context, v *table.View, o Options, change func(hudi.S
 	if err := past(ctx, v); err != nil {
 		return err
 	}
-	partitions, err := v.Partitions(ctx)
-	if err != nil {
-		return err
+	partitions := o.Partitions // named, they need no listing of the whole table
+	if len(partitions) == 0 {
+		if partitions, err = v.Partitions(ctx); err != nil {
+			return err
+		}
 	}
-	for _, partition := range partitions {
+	for _, partition := range o.within(partitions) {
 		list, err := v.Slices(ctx, partition)
 		if err != nil {
 			return err
@@ -136,9 +138,13 @@ type projection struct {
 	marked int
 	// only, when set, says which commits' rows go on.
 	only func(hudi.Time) bool
+	// filter, when set, is Options.Where.
+	filter *Filter
 }
 
-func newProjection(ctx context.Context, v *table.View, o Options) (*projection, error) {
+// newProjection plans a reading of the rows after begin, "" for all, and puts
+// into o what may be left out.
+func newProjection(ctx context.Context, v *table.View, o *Options, begin hudi.Time) (*projection, error) {
 	s, err := v.Schema(ctx)
 	if err != nil {
 		return nil, err
@@ -148,13 +154,21 @@ func newProjection(ctx context.Context, v *table.View, o Options) (*projection, 
 		return nil, err
 	}
 	p := &projection{read: target, width: target.Len(), marked: -1}
-	if _, ours := tombstones(s); !ours || o.IncludeDeletes {
-		return p, nil
+	more := o.Where.Columns()
+	_, ours := tombstones(s)
+	if ours && !o.IncludeDeletes {
+		more = append(more, hudi.ColumnDeleted)
 	}
-	if p.read, err = widen(target, s, hudi.ColumnDeleted); err != nil {
+	if p.read, err = widen(target, s, more...); err != nil {
 		return nil, err
 	}
-	p.marked, _ = p.read.Lookup(hudi.ColumnDeleted)
+	if ours && !o.IncludeDeletes {
+		p.marked, _ = p.read.Lookup(hudi.ColumnDeleted)
+	}
+	if p.filter, err = o.Where.Bind(p.read); err != nil {
+		return nil, err
+	}
+	o.push = pushDown(v, p.filter, begin)
 	return p, nil
 }
 
@@ -180,5 +194,5 @@ func (p *projection) wants(r *hudi.Record) bool {
 	if p.only != nil && !p.only(r.CommitTime) {
 		return false
 	}
-	return p.marked < 0 || !r.Row[p.marked].Boolean()
+	return (p.marked < 0 || !r.Row[p.marked].Boolean()) && p.filter.Keeps(r)
 }

@@ -37,6 +37,9 @@ func (s *KeySet) Has(key string) bool {
 // Len is the number of keys.
 func (s *KeySet) Len() int { return len(s.sorted) }
 
+// Keys are a copy of the keys, sorted by bytes.
+func (s *KeySet) Keys() []string { return slices.Clone(s.sorted) }
+
 // reaches says whether a key of the set lies between two, both included.
 func (s *KeySet) reaches(least, greatest string) bool {
 	i, _ := slices.BinarySearch(s.sorted, least)
@@ -92,7 +95,10 @@ func (p *plan) find(g parquet.RowGroup, keys *KeySet, every bool, yield func(*hu
 	key := p.flats[0].cursor // special put it there first
 	scan := &cursor{name: key.name, column: key.column, single: true}
 	defer scan.close()
-	stretches, err := p.stretches(g, scan, keys)
+	scan.open(g)
+	stretches, err := stretches(g, scan.column, func(least, greatest parquet.Value) bool {
+		return keys.reaches(string(least.ByteArray()), string(greatest.ByteArray()))
+	})
 	if err != nil || len(stretches) == 0 {
 		return true, err
 	}
@@ -161,45 +167,4 @@ func (p *plan) at(scan *cursor, row int64, from bool, keys *KeySet) (there bool,
 		}
 	}
 	return true, p.next()
-}
-
-// stretch are the rows from one on to another, that one left out.
-type stretch struct{ from, to int64 }
-
-// stretches are the rows whose pages may hold a key of the set.
-func (p *plan) stretches(g parquet.RowGroup, scan *cursor, keys *KeySet) (list []stretch, err error) {
-	defer caught(&err)
-	rows := g.NumRows()
-	scan.open(g)
-	chunk := g.ColumnChunks()[scan.column]
-	bounds, err := chunk.ColumnIndex()
-	if err != nil {
-		return nil, err
-	}
-	places, err := chunk.OffsetIndex()
-	if err != nil {
-		return nil, err
-	}
-	n := places.NumPages()
-	if bounds.NumPages() != n {
-		return nil, fmt.Errorf("%w: bounds of %d pages, places of %d", ErrFormat, bounds.NumPages(), n)
-	}
-	for i := range n {
-		s := stretch{places.FirstRowIndex(i), rows}
-		if i+1 < n {
-			s.to = places.FirstRowIndex(i + 1)
-		}
-		if s.from < 0 || s.from > s.to || s.to > rows {
-			return nil, fmt.Errorf("%w: page %d has the rows from %d to %d of %d", ErrFormat, i, s.from, s.to, rows)
-		}
-		if bounds.NullPage(i) || !keys.reaches(string(bounds.MinValue(i).ByteArray()), string(bounds.MaxValue(i).ByteArray())) {
-			continue
-		}
-		if k := len(list) - 1; k >= 0 && list[k].to == s.from {
-			list[k].to = s.to
-			continue
-		}
-		list = append(list, s)
-	}
-	return list, nil
 }
