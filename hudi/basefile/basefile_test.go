@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/internal/avro"
@@ -226,6 +228,29 @@ func checkKeys(t *testing.T, f *basefile.File, want []hudi.Record) {
 	}
 	if n != len(want) {
 		t.Fatalf("%d keys", n)
+	}
+}
+
+// TestOnlyFixedBytesHaveALength: a length in the schema of any other type makes
+// Hive refuse the column.
+func TestOnlyFixedBytesHaveALength(t *testing.T) {
+	data, _ := write(t, wideSchema(t), options(), randomRecord(t, rand.New(rand.NewPCG(1, 1)), 1))
+	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sized := 0
+	for _, e := range f.Metadata().Schema {
+		fixed := e.Type.Valid && parquet.Kind(e.Type.V) == parquet.FixedLenByteArray
+		if e.TypeLength.Valid != fixed {
+			t.Errorf("column %s: length %v; want one: %v", e.Name, e.TypeLength, fixed)
+		}
+		if fixed {
+			sized++
+		}
+	}
+	if sized == 0 {
+		t.Error("no column of fixed bytes was looked at")
 	}
 }
 

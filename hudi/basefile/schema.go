@@ -104,11 +104,23 @@ func nodeOf(t *avro.Type, enc encoding.Encoding, depth int) (parquet.Node, error
 	if err != nil {
 		return nil, err
 	}
+	if n.Type().Kind() != parquet.FixedLenByteArray {
+		n = parquet.Leaf(unsized{n.Type()})
+	}
 	if e := enc; e != &parquet.Plain && (t.Kind != avro.String && t.Kind != avro.Enum) {
 		enc = &parquet.Plain
 	}
 	return parquet.Encoded(n, enc), nil
 }
+
+// unsized is a type whose length is not written into the schema. Parquet has a
+// length only for fixed byte arrays, but the library writes one for numbers and
+// booleans too, and then Hive's reader refuses the column: "does not contain
+// requested field".
+type unsized struct{ parquet.Type }
+
+// Length is that of types without one.
+func (unsized) Length() int { return 0 }
 
 // maxDepth bounds the nesting of types; Parquet has no recursion.
 const maxDepth = 64
