@@ -106,7 +106,7 @@ race: $(STAGE) # not the tests that start the binary: it is built without the de
 fuzz-smoke: $(STAGE)
 	@$(RUN) -name fuzz-smoke -- env PKGS='$(PKGS)' .ci/fuzz $(FUZZSMOKE)
 
-kill: $(STAGE) # the binary killed 120 times, at least 3 times in each step
+kill: $(STAGE) # the binary killed 180 times, at least 3 times in each step of a commit and of each service
 	@$(RUN) -name kill -json -- go test -json -count=1 -timeout 20m ./e2e/kill -kill.full
 
 memory: $(STAGE) # the binary's memory with a million documents and 50 of 8 MB

@@ -389,19 +389,25 @@ func (s *Services) run(ctx context.Context, at hudi.Time) error {
 	return nil
 }
 
-// Wait waits for what runs in the background, as long as ctx lives.
+// Wait waits until nothing runs in the background, as long as ctx lives. What was
+// planned while a run was ending, and Due left because of it, is run too: who calls
+// Wait calls Due no more.
 func (s *Services) Wait(ctx context.Context) error {
-	s.mu.Lock()
-	running := s.running
-	s.mu.Unlock()
-	if running == nil {
-		return nil
-	}
-	select {
-	case <-running:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		if s.o.Mode == Async {
+			s.attempt(ctx, serviceCompact, func() error { return s.execute(ctx) })
+		}
+		s.mu.Lock()
+		running := s.running
+		s.mu.Unlock()
+		if running == nil {
+			return ctx.Err()
+		}
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

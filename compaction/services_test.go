@@ -92,6 +92,23 @@ func TestServicesAsync(t *testing.T) {
 	w.settled("quiet")
 }
 
+// A plan that Due found no time to run, because a run was just ending, is run at the
+// end: nobody would come back for it.
+func TestServicesWaitRunsPlans(t *testing.T) {
+	w := newWorld(t, 5)
+	for range 6 {
+		w.commit(14)
+	}
+	var planned, o told
+	w.must(w.services(compaction.ScheduleOnly, 3, &planned).Due(t.Context()))
+	w.must(w.services(compaction.Async, 3, &o).Wait(t.Context()))
+	if len(planned.scheduled) != 1 || !slices.Equal(o.compacted, planned.scheduled) || len(o.failed) > 0 {
+		t.Errorf("planned %v; %+v", planned.scheduled, &o)
+	}
+	w.check("waited")
+	w.settled("waited")
+}
+
 // Another process runs what was only planned.
 func TestServicesScheduleOnly(t *testing.T) {
 	w := newWorld(t, 5)

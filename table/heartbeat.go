@@ -22,6 +22,8 @@ const (
 	// heartbeatOurs is what our heartbeats hold; Hudi's are empty and it reads
 	// none. Of ours, the lock says whether they live.
 	heartbeatOurs = "couch2hudi\n"
+	// heartbeatLimit is more than any heartbeat holds.
+	heartbeatLimit = 1 << 10
 )
 
 // heartbeat is a file that is written again as long as its writer lives.
@@ -69,7 +71,6 @@ func (h *heartbeat) stop() {
 // heartbeat, or none: then their latest sign of life is what they wrote last.
 func (t *Table) lives(ctx context.Context, i timeline.Instant) (bool, error) {
 	name := heartbeatFolder + string(i.Time)
-	const most = 1 << 10
 	o, err := t.bucket.Stat(ctx, name)
 	switch {
 	case errors.Is(err, storage.ErrNotExist):
@@ -86,7 +87,7 @@ func (t *Table) lives(ctx context.Context, i timeline.Instant) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	data, err := t.bucket.ReadAll(ctx, name, most)
+	data, err := t.bucket.ReadAll(ctx, name, heartbeatLimit)
 	if err != nil && !errors.Is(err, storage.ErrNotExist) {
 		return false, err
 	}
@@ -155,7 +156,13 @@ func (t *Table) removeRun(ctx context.Context, i timeline.Instant, p commitmeta.
 func (t *Table) recoverCompactions(ctx context.Context, instants []timeline.Instant) ([]timeline.Instant, error) {
 	var rolled []timeline.Instant
 	for _, i := range instants {
-		if i.Action != commitmeta.ActionCompaction || i.State != timeline.Inflight {
+		if i.Action != commitmeta.ActionCompaction || i.Done() {
+			continue
+		}
+		if i.State == timeline.Requested {
+			if err := t.removeOurHeartbeat(ctx, i.Time); err != nil {
+				return rolled, err
+			}
 			continue
 		}
 		p, err := t.CompactionPlan(ctx, i.Time)
@@ -171,6 +178,20 @@ func (t *Table) recoverCompactions(ctx context.Context, instants []timeline.Inst
 		rolled = append(rolled, i)
 	}
 	return rolled, nil
+}
+
+// removeOurHeartbeat removes what stays when an executor dies just before it is inflight,
+// or when it has just taken itself back.
+func (t *Table) removeOurHeartbeat(ctx context.Context, at hudi.Time) error {
+	name := heartbeatFolder + string(at)
+	data, err := t.bucket.ReadAll(ctx, name, heartbeatLimit)
+	if errors.Is(err, storage.ErrNotExist) {
+		return nil
+	}
+	if err != nil || string(data) != heartbeatOurs {
+		return err
+	}
+	return t.bucket.DeleteIfExists(ctx, name)
 }
 
 // removeHeartbeats removes those of instants that are not pending.

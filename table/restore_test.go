@@ -278,6 +278,8 @@ func TestCrashRestore(t *testing.T) {
 	type act struct {
 		do            func(context.Context, *past, *table.Table) error
 		before, after string
+		// from is the write that the history is taken back to first.
+		from string
 		// again says that the act can be done once more when it was done.
 		again error
 	}
@@ -291,7 +293,12 @@ func TestCrashRestore(t *testing.T) {
 		_, err := tb.Rollback(ctx, p.at[pastReplaced])
 		return err
 	}
+	uncompact := func(ctx context.Context, p *past, tb *table.Table) error {
+		_, err := tb.Rollback(ctx, p.at[pastCompacted])
+		return err
+	}
 	acts := map[string]act{
+		"roll a compaction back":   {do: uncompact, from: pastCompacted, before: pastCompacted, after: pastQuarantined, again: table.ErrNotPlain},
 		"restore to the savepoint": {do: restore(pastSaved), before: pastReplaced, after: pastSaved},
 		"restore by one":           {do: restore(pastLogged), before: pastReplaced, after: pastLogged},
 		"roll back":                {do: roll, before: pastReplaced, after: pastLogged, again: table.ErrNoInstant},
@@ -304,6 +311,11 @@ func TestCrashRestore(t *testing.T) {
 					crash := storagetest.Crash{At: k, After: after}
 					crashed := func() (*past, *storagetest.Crasher) {
 						p := newPast(t)
+						if a.from != "" {
+							err := p.leased(t.Context(), p.d, func(tb *table.Table) error { return restore(a.from)(t.Context(), p, tb) })
+							must[any](t)(nil, err)
+							p.clock.add(-3 * time.Minute) // what was written by it was written a moment ago
+						}
 						c := storagetest.NewCrasher(p.d, crash)
 						err := p.leased(t.Context(), c, func(tb *table.Table) error { return a.do(t.Context(), p, tb) })
 						if !c.Dead() && err != nil {

@@ -177,6 +177,10 @@ func (t *Table) uncompact(ctx context.Context, i timeline.Instant) (err error) {
 	if err != nil {
 		return err
 	}
+	// Else whoever finds it inflight would take it for another engine's run.
+	if _, err := t.bucket.Put(ctx, heartbeatFolder+string(i.Time), []byte(heartbeatOurs)); err != nil {
+		return err
+	}
 	if err := t.reopen(ctx, i, commitmeta.ActionCompaction); err != nil {
 		return err
 	}

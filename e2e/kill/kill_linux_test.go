@@ -114,7 +114,7 @@ func (c *campaign) aim(w *world) step {
 		return recovery
 	}
 	if c.rand.IntN(4) == 0 {
-		return "any time"
+		return anyTime
 	}
 	best := step("")
 	for _, i := range c.rand.Perm(len(allSteps())) {
@@ -134,64 +134,77 @@ func (c *campaign) aim(w *world) step {
 func (c *campaign) kill(w *world, aim step) (hit step, died bool) {
 	w.burst(4)
 	before := w.remains()
-	var p *process
-	var pid atomic.Int64
-	var hits atomic.Bool
-	delay := pause(c.rand)
-	strike := func() {
-		if n := pid.Load(); n > 0 && hits.CompareAndSwap(false, true) {
-			time.Sleep(delay)
-			_ = syscall.Kill(int(n), syscall.SIGKILL)
-		}
-	}
-	match := trigger(aim, c.rand)
-	stop := watch(w.t, w.dir, func(e event) {
-		if match(e) {
-			strike()
-		}
-	})
-	defer stop()
-	if aim == reading {
-		w.atRead(strike)
-		defer w.atRead(nil)
-	}
 	args := []string{}
 	if c.rand.IntN(3) == 0 {
 		args = append(args, "--once")
 	}
-	p = w.run(args...)
-	pid.Store(int64(p.pid()))
-	calm := w.busy()
 	limit := 3 * time.Second // the step did not come, or was missed
-	if aim == "any time" {
+	if aim == anyTime {
 		limit = time.Duration(c.rand.IntN(700)) * time.Millisecond
 	}
-	select {
-	case <-p.done:
-	case <-time.After(limit):
-		p.send(syscall.SIGKILL)
-		<-p.done
-	}
-	calm()
-	s, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !s.Signaled() {
-		if s.ExitStatus() != 0 {
-			w.t.Fatalf("before it was killed, the run ended: exit %d\n%s", s.ExitStatus(), &p.out)
+	b := blow{match: trigger(aim, c.rand), reading: aim == reading, delay: pause(c.rand), limit: limit}
+	if p, died := w.struck(b, func() *process { return w.run(args...) }); !died {
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+			w.t.Fatalf("before it was killed, the run ended: exit %d\n%s", code, &p.out)
 		}
 		return "", false
 	}
 	return autopsy(before, w.remains()), true
 }
 
+// blow is when a process is killed: a delay after the first event that matches, or
+// after the first reading of changes, or when the limit is over.
+type blow struct {
+	match        func(event) bool
+	reading      bool
+	delay, limit time.Duration
+}
+
+// struck starts a process over a changing database, and says whether it was
+// killed: it may end before.
+func (w *world) struck(b blow, start func() *process) (p *process, died bool) {
+	w.t.Helper()
+	var pid atomic.Int64
+	var hits atomic.Bool
+	strike := func() {
+		if n := pid.Load(); n > 0 && hits.CompareAndSwap(false, true) {
+			time.Sleep(b.delay)
+			_ = syscall.Kill(int(n), syscall.SIGKILL)
+		}
+	}
+	stop := watch(w.t, w.dir, func(e event) {
+		if b.match(e) {
+			strike()
+		}
+	})
+	defer stop()
+	if b.reading {
+		w.atRead(strike)
+		defer w.atRead(nil)
+	}
+	p = start()
+	pid.Store(int64(p.pid()))
+	calm := w.busy()
+	select {
+	case <-p.done:
+	case <-time.After(b.limit):
+		p.send(syscall.SIGKILL)
+		<-p.done
+	}
+	calm()
+	s, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return p, s.Signaled()
+}
+
 // tear damages, now and then, what a dead run left unfinished, as a power cut
-// may: the files of its open instant, and hidden ones. It says what it did.
+// may: the files of its open instants, and hidden ones. It says what it did.
 func (c *campaign) tear(w *world) string {
 	if c.rand.IntN(2) == 0 {
 		return ""
 	}
 	b := w.remains()
 	var loose []string
-	for _, i := range b.pending() {
+	for _, i := range b.open() {
 		temp := ".hoodie/.temp/" + string(i.Time) + "/"
 		for _, n := range b.names {
 			if name, ok := strings.CutPrefix(n, temp); ok && !isTemp(n) {

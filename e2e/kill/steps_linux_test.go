@@ -28,6 +28,8 @@ const (
 	completed step = "completed put"
 	cleanup   step = "clean-up after it"
 	recovery  step = "recovery"
+
+	anyTime step = "any time" // aims at no step
 )
 
 // allSteps are the steps in the order of a commit. Reading stands for the time
@@ -128,6 +130,15 @@ func (b body) has(prefix, suffix string) bool {
 // hiddenIn says whether the dead was writing a file right in that folder.
 func (b body) hiddenIn(dir string) bool {
 	return slices.ContainsFunc(b.names, func(n string) bool { return filepath.Dir(n) == dir && isTemp(filepath.Base(n)) })
+}
+
+// open are the instants whose files may be torn: deltacommits, and compactions
+// that are being run.
+func (b body) open() []timeline.Instant {
+	return slices.DeleteFunc(slices.Clone(b.instants), func(i timeline.Instant) bool {
+		run := i.Action == commitmeta.ActionCompaction && i.State == timeline.Inflight
+		return i.Done() || i.Action != commitmeta.ActionDeltaCommit && !run
+	})
 }
 
 // pending are the deltacommits that are not completed.

@@ -37,8 +37,9 @@ type world struct {
 	onRead func() // called at each request for changes
 }
 
-// layout is what kind of table it is.
-type layout struct{ partitioned, hard bool }
+// layout is what kind of table it is. A tended one is made of many small commits,
+// and compacted, cleaned and archived all the time; and it may be taken back.
+type layout struct{ partitioned, hard, tended bool }
 
 const withheldID = "withheld"
 
@@ -66,7 +67,12 @@ func newWorld(t *testing.T, seed uint64, l layout) *world {
 	if l.hard {
 		text += "  deletes: hard\n"
 	}
-	text += "commit: {interval: 100ms, max_rows: 60}\ncompaction: {max_delta_commits: 2, max_age: 1s}\n"
+	rows := 60
+	if l.tended {
+		rows = 8
+		text += "retain: 1s\ntimeline: {keep_min: 20, keep_max: 21}\n"
+	}
+	text += fmt.Sprintf("commit: {interval: 100ms, max_rows: %d}\ncompaction: {max_delta_commits: 2, max_age: 1s}\n", rows)
 	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
