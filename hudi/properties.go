@@ -40,6 +40,7 @@ const (
 	PropZone               = "hoodie.table.timeline.timezone"
 	PropCreateSchema       = "hoodie.table.create.schema"
 	PropCDC                = "hoodie.table.cdc.enabled"
+	PropCDCMode            = "hoodie.table.cdc.supplemental.logging.mode"
 	PropMetadata           = "hoodie.table.metadata.partitions"
 	PropMetadataInflight   = "hoodie.table.metadata.partitions.inflight"
 	PropBootstrapBase      = "hoodie.bootstrap.base.path"

@@ -30,16 +30,24 @@ func (t *Tally) Rows() int64 { return t.Base + t.Inserted - t.Hidden }
 // Compacted yields the rows of a slice's next base file: what Slice yields, in
 // the order of keys as UTF-16 units. However many rows and keys there are, it
 // holds no more than o.Memory and a few pages: log rows go to a temporary file
-// in sorted runs, and so do those of a base file that is not in order. Columns,
-// Keys and the options of deletes do not matter. Afterwards t says what it met.
+// in sorted runs, and so do those of a base file that is not in order. With Keys,
+// which are beside that memory, other rows are left out. Columns and the options of
+// deletes do not matter. Afterwards t says what it met.
 func Compacted(ctx context.Context, v *table.View, s hudi.Slice, target *hudi.Schema, o Options, t *Tally) iter.Seq2[*hudi.Record, error] {
+	o.HardDeletes = false
+	return compacted(ctx, v, s, target, nil, o, t)
+}
+
+// compacted is Compacted of the blocks of instants that only says, all when it is
+// nil. With HardDeletes it yields deletes that meet no row of the base file, too.
+func compacted(ctx context.Context, v *table.View, s hudi.Slice, target *hudi.Schema, only func(hudi.Time) bool, o Options, t *Tally) iter.Seq2[*hudi.Record, error] {
 	return func(yield func(*hudi.Record, error) bool) {
-		o.HardDeletes, o.Keys = false, nil
 		m, err := newMerger(ctx, v, s, target, o)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
+		m.only = only
 		const parts = 2 // the logs, and a base file that is not in order
 		c := &compacter{merger: m, tally: t}
 		c.logs.budget, c.rows.budget = o.memory()/parts, o.memory()/parts
@@ -125,6 +133,9 @@ func (c *compacter) block(ctx context.Context, b block) error {
 		if err == nil {
 			err = c.alive(ctx)
 		}
+		if err == nil && c.o.Keys != nil && !c.o.Keys.Has(r.Key.Record) {
+			continue
+		}
 		if err == nil {
 			c.scratch, err = c.logs.add(0, r, c.scratch)
 		}
@@ -189,11 +200,13 @@ func (c *compacter) fill(s *sorted) error {
 
 // left yields top, whose key the base file does not have, and goes on.
 func (c *compacter) left(yield func(*hudi.Record, error) bool) (bool, error) {
-	if !c.met && !c.top.deleted {
+	if !c.met && (!c.top.deleted || c.o.HardDeletes) {
 		if err := c.fill(&c.top); err != nil {
 			return true, err
 		}
-		c.tally.Inserted++
+		if !c.top.deleted {
+			c.tally.Inserted++
+		}
 		if !c.emit(yield) {
 			return false, nil
 		}
@@ -212,13 +225,9 @@ func (c *compacter) base(ctx context.Context, yield func(*hudi.Record, error) bo
 	}
 	defer r.Close() //nolint:errcheck // nothing was written
 	c.tally.Base = f.Footer().Rows
-	ordered, err := c.ordered(ctx, f)
+	rows, err := c.rowsOf(ctx, f)
 	if err != nil {
 		return true, fmt.Errorf("read keys of base file %q: %w", c.slice.Base.Name, err)
-	}
-	rows := f.Records(c.target, c.order)
-	if !ordered {
-		rows = c.sort(rows)
 	}
 	for r, err := range rows {
 		if err == nil {
@@ -259,6 +268,18 @@ func (c *compacter) meet(r *hudi.Record, yield func(*hudi.Record, error) bool) (
 		return true, nil
 	}
 	return c.emit(yield), nil
+}
+
+// rowsOf are the rows of the base file in the order of keys.
+func (c *compacter) rowsOf(ctx context.Context, f *basefile.File) (iter.Seq2[*hudi.Record, error], error) {
+	if c.o.Keys != nil {
+		return c.sort(f.Find(c.o.Keys, c.target, c.order)), nil
+	}
+	ordered, err := c.ordered(ctx, f)
+	if err != nil || ordered {
+		return f.Records(c.target, c.order), err
+	}
+	return c.sort(f.Records(c.target, c.order)), nil
 }
 
 // ordered says whether the rows of the base file are in the order of keys, as

@@ -107,6 +107,12 @@ func (x *Txn) checkBody(ctx context.Context, b commitmeta.Body) error {
 				return fmt.Errorf("%w: %q stands twice", ErrBody, s.Path)
 			}
 			said[s.Path] = true
+			for name, size := range s.CDC {
+				if u := x.files[name]; u == nil || !u.done || u.partition != partition || u.bytes != size {
+					return fmt.Errorf("%w: change file %q of %d bytes was not written", ErrBody, name, size)
+				}
+				said[name] = true
+			}
 		}
 	}
 	for name := range x.files {

@@ -16,7 +16,10 @@ const (
 	hoodieFolder     = ".hoodie/"
 	propertiesName   = hoodieFolder + "hoodie.properties"
 	propertiesBackup = hoodieFolder + "hoodie.properties.backup"
-	schemaFolder     = hoodieFolder + ".schema/"
+	// mergeOnRead is the type of table that we write; the other one has no log files
+	// and is read like any.
+	mergeOnRead, copyOnWrite = "MERGE_ON_READ", "COPY_ON_WRITE"
+	schemaFolder             = hoodieFolder + ".schema/"
 	// propertiesLimit bounds what is read: a create schema of thousands of
 	// columns has room in it.
 	propertiesLimit = 16 << 20
@@ -83,7 +86,7 @@ func checkReadable(p hudi.Properties) error {
 	if l, ok := p.Lookup(hudi.PropLayout); ok && l != "1" {
 		return hinted(ErrVersion, "restore "+propertiesName+": version 6 has layout 1", "timeline layout %q in a table of version 6", l)
 	}
-	if t := p.Get(hudi.PropType); t != "MERGE_ON_READ" {
+	if t := p.Get(hudi.PropType); t != mergeOnRead && t != copyOnWrite {
 		return hinted(ErrType, "use another path, or create the table anew as MERGE_ON_READ", "%s is %q", hudi.PropType, t)
 	}
 	if p.Get(hudi.PropBootstrapBase) != "" {
@@ -110,6 +113,9 @@ func checkWritable(p hudi.Properties) error {
 	if _, ok := p.Lookup(hudi.PropChecksum); !ok {
 		return hinted(ErrCorrupt, "restore "+propertiesName+" from a copy", "%s has no %s and may be cut short", propertiesName, hudi.PropChecksum)
 	}
+	if t := p.Get(hudi.PropType); t != mergeOnRead {
+		return hinted(ErrType, "use another path, or create the table anew as MERGE_ON_READ", "%s is %q", hudi.PropType, t)
+	}
 	if err := checkNoMetadataTable(p); err != nil {
 		return err
 	}
@@ -131,8 +137,8 @@ func checkWritable(p hudi.Properties) error {
 	if i := strings.LastIndexByte(payload, '.'); payload[i+1:] != "DefaultHoodieRecordPayload" && payload[i+1:] != "EventTimeAvroPayload" {
 		return hinted(ErrUnsupported, anew, "%s is %q, want the ordering by event time of DefaultHoodieRecordPayload", hudi.PropPayload, payload)
 	}
-	if p.Flag(hudi.PropCDC, false) {
-		return hinted(ErrUnsupported, "set "+hudi.PropCDC+"=false", "%s=true, no change files are written", hudi.PropCDC)
+	if _, err := p.CDC(); err != nil {
+		return hinted(ErrUnsupported, "set "+hudi.PropCDC+"=false", "%v", err)
 	}
 	return nil
 }
@@ -231,7 +237,7 @@ func createProperties(c CreateOptions) (hudi.Properties, error) {
 	values := map[string]string{
 		hudi.PropName:           c.Name,
 		hudi.PropDatabase:       "",
-		hudi.PropType:           "MERGE_ON_READ",
+		hudi.PropType:           mergeOnRead,
 		hudi.PropVersion:        hudi.Version6.String(),
 		hudi.PropLayout:         "1",
 		hudi.PropArchive:        "archived",
@@ -250,7 +256,10 @@ func createProperties(c CreateOptions) (hudi.Properties, error) {
 		hudi.PropMetaFields:     "true",
 		hudi.PropMetafileBase:   "false",
 		hudi.PropZone:           "UTC",
-		hudi.PropCDC:            "false",
+		hudi.PropCDC:            strconv.FormatBool(c.CDC != hudi.CDCOff),
+	}
+	if c.CDC != hudi.CDCOff {
+		values[hudi.PropCDCMode] = string(c.CDC)
 	}
 	if c.PartitionField != "" {
 		values[hudi.PropPartitionFields] = c.PartitionField

@@ -225,6 +225,9 @@ func (t *Table) namedLogs(ctx context.Context, instants []timeline.Instant) (map
 				if s.Log != nil {
 					named[s.Path] = true
 				}
+				for name := range s.CDC {
+					named[name] = true
+				}
 			}
 		}
 	}

@@ -54,6 +54,8 @@ type CreateOptions struct {
 	KeyColumn string
 	// Schema, if set, is stored as hoodie.table.create.schema.
 	Schema *hudi.Schema
+	// CDC is what change files the table keeps.
+	CDC hudi.CDCMode
 	// Extra are further properties. They must not contradict the others.
 	Extra map[string]string
 }
@@ -183,6 +185,16 @@ func (t *Table) PartitionField() string { return t.partitioning.Field }
 
 // Partitioning is how the table names its partition folders.
 func (t *Table) Partitioning() hudi.Partitioning { return t.partitioning }
+
+// CDC is what change files the table keeps. A mode that nobody knows counts as
+// none: a table of that kind is not opened for writing.
+func (t *Table) CDC() hudi.CDCMode {
+	m, err := t.properties.CDC()
+	if err != nil {
+		return hudi.CDCOff
+	}
+	return m
+}
 
 func first(list []string) string {
 	if len(list) == 0 {

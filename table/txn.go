@@ -26,6 +26,11 @@ const (
 	MarkMerge Marker = "MERGE"
 	// MarkAppend: a log file.
 	MarkAppend Marker = "APPEND"
+	// MarkChanges: a new change file. Its marker is that of a log file of the base
+	// file's by the name of the latter, as Hudi 0.7 wrote them: of the markers that
+	// Hudi's rollbacks know, that alone makes them delete the file. A change file
+	// that stays would become the group's latest slice, an empty one.
+	MarkChanges Marker = "CHANGES"
 )
 
 // Txn is one delta commit or replacecommit, or the run of a compaction, in the
@@ -245,6 +250,14 @@ func (x *Txn) checkName(name string, m Marker) error {
 		if _, err := hudi.ParseLogFileName(name); err != nil {
 			return err
 		}
+	case MarkChanges:
+		n, err := hudi.ParseLogFileName(name)
+		if err != nil {
+			return err
+		}
+		if !n.CDC || n.Instant != x.instant {
+			return fmt.Errorf("%w: change file %q in the transaction %s", hudi.ErrName, name, x.instant)
+		}
 	default:
 		return fmt.Errorf("%w: marker %q", ErrUnsupported, m)
 	}
@@ -272,12 +285,20 @@ func (x *Txn) prepare(ctx context.Context, partition, name string, m Marker) err
 	}
 	// Overwriting: a marker has no content, and may be there from an attempt
 	// to create the same file.
-	marker := tempFolder + string(x.instant) + "/" + join(partition, name) + markerInfix + string(m)
+	marker := tempFolder + string(x.instant) + "/" + join(partition, markerName(name, m))
 	x.mu.Lock()
 	x.markers = append(x.markers, marker)
 	x.mu.Unlock()
 	_, err := t.bucket.Put(ctx, marker, nil)
 	return err
+}
+
+// markerName is what the marker of a file is called.
+func markerName(name string, m Marker) string {
+	if n, err := hudi.ParseLogFileName(name); err == nil && m == MarkChanges {
+		name, m = hudi.BaseFileName{File: n.File, Token: n.Token, Instant: n.Instant}.String(), MarkAppend
+	}
+	return name + markerInfix + string(m)
 }
 
 // PutAside stores data beside the table, as .hoodie/couch2hudi/<name>, valid

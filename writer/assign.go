@@ -35,6 +35,8 @@ type State struct {
 	// RowBytes is about how many bytes a row takes in the table's base files, 0
 	// when nothing is known.
 	RowBytes float64
+	// CDC is what change files the table keeps.
+	CDC hudi.CDCMode
 }
 
 // Assign decides which file each record goes to. It is pure. Records of known
@@ -63,7 +65,7 @@ func Assign(st State, rs []hudi.Located, o Options) ([]Assignment, error) {
 			return hudi.CompareUTF16(a.Key.Record, b.Key.Record)
 		})
 	}
-	p := &packer{o: o, latest: st.Latest, sizes: sizesOf(st.RowBytes, fresh), rewritten: map[hudi.Location]int{}}
+	p := &packer{o: o, latest: st.Latest, cdc: st.CDC, sizes: sizesOf(st.RowBytes, fresh), rewritten: map[hudi.Location]int{}}
 	if o.Buckets > 0 {
 		if err := p.buckets(fresh, known); err != nil {
 			return nil, err

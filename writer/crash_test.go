@@ -20,27 +20,29 @@ import (
 // commit; the table is the one before or the one after, never between, and
 // goes on taking commits.
 func TestCrashAtEveryWrite(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		var n deaths
-		for k := 1; ; k++ {
-			if !crashAt(t, storagetest.Crash{At: k, After: after}, &n) {
-				break
+	for _, cdc := range []hudi.CDCMode{hudi.CDCOff, hudi.CDCDataBeforeAfter} {
+		for _, after := range []bool{false, true} {
+			var n deaths
+			for k := 1; ; k++ {
+				if !crashAt(t, cdc, storagetest.Crash{At: k, After: after}, &n) {
+					break
+				}
 			}
-		}
-		if n.before < 10 || n.done < 1 || n.rewriting < 3 {
-			t.Fatalf("after %v: %+v", after, n)
+			if n.before < 10 || n.done < 1 || n.rewriting < 3 || (n.changing > 0) != (cdc != hudi.CDCOff) {
+				t.Fatalf("cdc %q, after %v: %+v", cdc, after, n)
+			}
 		}
 	}
 }
 
-// deaths counts them by the side of the commit, and those in a new base file of
-// a known group or in its marker.
-type deaths struct{ before, done, rewriting int }
+// deaths counts them by the side of the commit, those in a new base file of a
+// known group or in its marker, and those in a change file or in its marker.
+type deaths struct{ before, done, rewriting, changing int }
 
 // crashAt says whether the writer died, and counts where.
-func crashAt(t *testing.T, crash storagetest.Crash, n *deaths) bool {
+func crashAt(t *testing.T, cdc hudi.CDCMode, crash storagetest.Crash, n *deaths) bool {
 	t.Helper()
-	w := newWorld(t, 11, true)
+	w := newWorldOf(t, 11, true, cdc)
 	w.o.FileBytes = 0
 	store := mem.New(nil)
 	w.reopen(store)
@@ -64,6 +66,10 @@ func crashAt(t *testing.T, crash storagetest.Crash, n *deaths) bool {
 	}
 	w.reopen(store)
 	ops := crasher.Ops()
+	if last := ops[len(ops)-1].Name; strings.HasSuffix(last, ".parquet.marker.APPEND") || strings.HasSuffix(last, ".cdc") {
+		n.changing++
+	}
+	w.noStrays(crasher.Where())
 	if last := ops[len(ops)-1].Name; strings.Contains(last, ".marker.MERGE") || w.replaces(last) {
 		n.rewriting++
 	}
@@ -90,6 +96,38 @@ func crashAt(t *testing.T, crash storagetest.Crash, n *deaths) bool {
 	return true
 }
 
+// noStrays holds that each change file is one that a commit names: any other would
+// become an empty slice of its group for Hudi, once the timeline has moved past it.
+func (w *world) noStrays(where string) {
+	w.t.Helper()
+	v, err := w.table.View(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, i := range v.Writes() {
+		body, err := v.Body(w.t.Context(), i)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, stats := range body.Stats {
+			for k := range stats {
+				for name := range stats[k].CDC {
+					named[name] = true
+				}
+			}
+		}
+	}
+	for o, err := range w.bucket.List(w.t.Context(), "") {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if strings.HasSuffix(o.Name, ".cdc") && !named[o.Name] {
+			w.t.Fatalf("%s: %q is nobody's", where, o.Name)
+		}
+	}
+}
+
 // replaces says whether an object is a base file of a group that has another.
 func (w *world) replaces(object string) bool {
 	partition, name, _ := strings.Cut(object, "/")
@@ -111,7 +149,7 @@ func (w *world) reopen(d storage.Driver) {
 	o := table.Options{Clock: w.tick}
 	ctx := w.t.Context()
 	var err error
-	if w.table, err = table.Create(ctx, w.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt"}, o); errors.Is(err, table.ErrExists) {
+	if w.table, err = table.Create(ctx, w.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt", CDC: w.cdc}, o); errors.Is(err, table.ErrExists) {
 		w.table, err = table.Open(ctx, w.bucket, o)
 	}
 	if err == nil {

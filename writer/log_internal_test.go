@@ -32,11 +32,13 @@ func TestLogStat(t *testing.T) {
 			"pt=a/.g-0_" + t2 + ".log.2_7-0-0 prev " + t2 + " base  logs 2"},
 		{"first after a compaction was planned", hudi.Slice{Location: at, Instant: t1, Base: base, Logs: []hudi.File{log(t1, 1), log(t1, 2)}, Compacting: c},
 			"pt=a/.g-0_" + c + ".log.1_7-0-0 prev " + c + " base  logs 1"},
+		{"first after a compaction was planned, for changes", hudi.Slice{Location: at, Instant: t1, Base: base, Logs: []hudi.File{log(t1, 1), log(t1, 2)}, Compacting: c},
+			"pt=a/.g-0_" + c + ".log.1_7-0-0 prev " + c + " base " + base.Name + " logs 3"},
 		{"second after a compaction was planned", hudi.Slice{Location: at, Instant: t1, Base: base, Logs: []hudi.File{log(t1, 1), log(c, 1)}, Compacting: c},
 			"pt=a/.g-0_" + c + ".log.2_7-0-0 prev " + c + " base  logs 2"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
-			s, name, err := logStat(k.slice, "7-0-0")
+			s, name, err := logStat(k.slice, "7-0-0", strings.HasSuffix(k.name, "for changes"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +52,7 @@ func TestLogStat(t *testing.T) {
 		})
 	}
 	bad := hudi.Slice{Location: at, Instant: t1, Logs: []hudi.File{{Name: "no log"}}}
-	if _, _, err := logStat(bad, "7-0-0"); err == nil {
+	if _, _, err := logStat(bad, "7-0-0", false); err == nil {
 		t.Error("a name that is no log file's was taken")
 	}
 }

@@ -12,6 +12,7 @@ import (
 type packer struct {
 	o      Options
 	latest map[string][]hudi.Slice
+	cdc    hudi.CDCMode
 	sizes  sizes
 	// known are the groups that are there, created the new ones; rewritten are
 	// the places in known of those that are written again.
@@ -48,7 +49,7 @@ func (p *packer) pack(fresh map[string][]*hudi.Located) {
 	var all []small
 	for partition, records := range rest {
 		if len(records) > 0 {
-			all = append(all, p.o.smallOf(p.latest[partition], budget)...)
+			all = append(all, p.smallOf(p.latest[partition], budget)...)
 		}
 	}
 	slices.SortFunc(all, func(a, b small) int {
@@ -106,11 +107,12 @@ func (p *packer) whole(partition string, records []*hudi.Located) []*hudi.Locate
 
 // smallOf are the groups that may take new keys. One without a base file takes
 // none: it is another writer's. One in a pending compaction neither: that
-// reads the files it has now.
-func (o Options) smallOf(list []hudi.Slice, budget int64) []small {
+// reads the files it has now. Where change files hold no more than keys one with
+// logs takes none: Hudi's readers take what was before from the base file alone.
+func (p *packer) smallOf(list []hudi.Slice, budget int64) []small {
 	var out []small
 	for _, s := range list {
-		if s.Base.Name == "" || s.Compacting != "" || s.Base.Size >= o.full() {
+		if s.Base.Name == "" || s.Compacting != "" || s.Base.Size >= p.o.full() || p.cdc == hudi.CDCOpKeyOnly && len(s.Logs) > 0 {
 			continue
 		}
 		cost := s.Base.Size

@@ -41,8 +41,12 @@ func (f *job) rewrite(ctx context.Context) (commitmeta.WriteStat, error) {
 	if err != nil {
 		return commitmeta.WriteStat{}, fmt.Errorf("write base file %q in place of %q: %w", name, f.Slice.Base.Name, err)
 	}
+	changes, err := f.changes(ctx)
+	if err != nil {
+		return commitmeta.WriteStat{}, err
+	}
 	return commitmeta.WriteStat{File: at.File, Path: path.Join(at.Partition, name), Partition: at.Partition, PrevCommit: f.Slice.Instant,
-		Writes: t.rows, Inserts: t.inserts, Updates: t.updates, Deletes: t.deletes, Bytes: size}, nil
+		Writes: t.rows, Inserts: t.inserts, Updates: t.updates, Deletes: t.deletes, Bytes: size, CDC: changes}, nil
 }
 
 // incoming are the records that come on top of the slice.

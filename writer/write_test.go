@@ -43,9 +43,16 @@ type world struct {
 	lease  io.Closer
 	// rewrites counts base files that replaced one.
 	rewrites int
+	// cdc is what change files a table has that reopen makes.
+	cdc hudi.CDCMode
 }
 
 func newWorld(t *testing.T, seed uint64, partitioned bool) *world {
+	t.Helper()
+	return newWorldOf(t, seed, partitioned, hudi.CDCOff)
+}
+
+func newWorldOf(t *testing.T, seed uint64, partitioned bool, cdc hudi.CDCMode) *world {
 	t.Helper()
 	s, err := hudi.NewSchema("docs", hudi.Column{Name: "_id", Kind: hudi.KindString}, hudi.Column{Name: "_rev", Kind: hudi.KindString},
 		hudi.Column{Name: "_rev_order", Kind: hudi.KindLong}, hudi.Column{Name: "_op", Kind: hudi.KindString},
@@ -55,8 +62,8 @@ func newWorld(t *testing.T, seed uint64, partitioned bool) *world {
 	}
 	r := rand.New(rand.NewPCG(seed, 7))
 	w := &world{t: t, r: r, bucket: storage.New(mem.New(nil), nil), schema: s, o: writer.Options{NewID: ids(seed), FileBytes: 4000, BlockBytes: 2000},
-		rows: map[string]string{}, places: map[string]hudi.Location{}, orders: map[string]int64{}}
-	c := table.CreateOptions{Name: "docs"}
+		rows: map[string]string{}, places: map[string]hudi.Location{}, orders: map[string]int64{}, cdc: cdc}
+	c := table.CreateOptions{Name: "docs", CDC: cdc}
 	if partitioned {
 		c.PartitionField = "pt"
 	}

@@ -202,7 +202,7 @@ func (f *job) writeBase(ctx context.Context) (commitmeta.WriteStat, error) {
 
 func (f *job) writeLog(ctx context.Context) (commitmeta.WriteStat, error) {
 	at := f.Slice.Location
-	stat, name, err := logStat(f.Slice, f.token())
+	stat, name, err := logStat(f.Slice, f.token(), f.txn.View().Table().CDC() != hudi.CDCOff)
 	if err != nil {
 		return commitmeta.WriteStat{}, err
 	}
@@ -228,13 +228,18 @@ func (f *job) writeLog(ctx context.Context) (commitmeta.WriteStat, error) {
 }
 
 // logStat names the next log file of a slice and says what its commit will say
-// of it, less the counts.
-func logStat(s hudi.Slice, token string) (commitmeta.WriteStat, string, error) {
+// of it, less the counts. With whole it names all that the rows before the commit
+// are merged from, which readers of changes need; Hudi's own writers name the
+// files of a pending compaction's own slice alone.
+func logStat(s hudi.Slice, token string, whole bool) (commitmeta.WriteStat, string, error) {
 	base, baseName, logs := s.Instant, s.Base.Name, s.Logs
 	if s.Compacting != "" {
 		// The base and the older logs are the compaction's; what comes now is a
 		// slice of its own, which begins with logs.
-		base, baseName = s.Compacting, ""
+		base = s.Compacting
+		if !whole {
+			baseName = ""
+		}
 	}
 	names, version := []string{}, 0
 	for _, f := range logs {
@@ -242,10 +247,13 @@ func logStat(s hudi.Slice, token string) (commitmeta.WriteStat, string, error) {
 		if err != nil {
 			return commitmeta.WriteStat{}, "", err
 		}
-		if n.Instant != base {
+		switch {
+		case n.Instant == base:
+			version = max(version, n.Version)
+		case !whole:
 			continue
 		}
-		names, version = append(names, f.Name), max(version, n.Version)
+		names = append(names, f.Name)
 	}
 	name := hudi.LogFileName{File: s.File, Instant: base, Version: version + 1, Token: token}.String()
 	return commitmeta.WriteStat{File: s.File, Path: path.Join(s.Partition, name), Partition: s.Partition, PrevCommit: base,

@@ -66,15 +66,20 @@ func newPlan(schema string, target *hudi.Schema, orderColumn string) (*plan, err
 	if s.Type().Kind != avro.Record {
 		return nil, fmt.Errorf("%w: schema is no record", ErrCorrupt)
 	}
+	return planOf(s.Type(), target, orderColumn)
+}
+
+// planOf is the plan for rows of a record type.
+func planOf(rows *avro.Type, target *hudi.Schema, orderColumn string) (*plan, error) {
 	wanted, err := avro.Parse(target.Avro())
 	if err != nil {
 		return nil, err
 	}
 	p := &plan{row: make(hudi.Row, target.Len())}
-	for i := range s.Type().Fields {
-		f, err := newField(&s.Type().Fields[i], target, wanted, orderColumn)
+	for i := range rows.Fields {
+		f, err := newField(&rows.Fields[i], target, wanted, orderColumn)
 		if err != nil {
-			return nil, fmt.Errorf("column %q: %w", s.Type().Fields[i].Name, err)
+			return nil, fmt.Errorf("column %q: %w", rows.Fields[i].Name, err)
 		}
 		p.fields = append(p.fields, f)
 	}
@@ -131,6 +136,23 @@ func roleOf(f *avro.Field) role {
 
 // decode makes p.record of one row.
 func (p *plan) decode(b []byte) error {
+	rest, err := p.decodeSome(b)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%w: %d bytes behind the last column", ErrCorrupt, len(rest))
+	}
+	if p.deleted {
+		p.record.Delete = true
+	} else {
+		p.record.Row = p.row
+	}
+	return nil
+}
+
+// decodeSome decodes the row that b begins with.
+func (p *plan) decodeSome(b []byte) ([]byte, error) {
 	p.record = hudi.Record{}
 	p.deleted = false
 	p.nested = p.nested[:0]
@@ -140,7 +162,7 @@ func (p *plan) decode(b []byte) error {
 		if f.null >= 0 {
 			branch, n := avro.ReadLong(b)
 			if n == 0 || branch < 0 || branch > 1 {
-				return fmt.Errorf("%w: column %q: branch %d of a union of two", ErrCorrupt, f.name, branch)
+				return nil, fmt.Errorf("%w: column %q: branch %d of a union of two", ErrCorrupt, f.name, branch)
 			}
 			b = b[n:]
 			if branch == f.null {
@@ -149,19 +171,11 @@ func (p *plan) decode(b []byte) error {
 		}
 		rest, err := p.value(f, b)
 		if err != nil {
-			return fmt.Errorf("%w: column %q: %w", ErrCorrupt, f.name, err)
+			return nil, fmt.Errorf("%w: column %q: %w", ErrCorrupt, f.name, err)
 		}
 		b = rest
 	}
-	if len(b) > 0 {
-		return fmt.Errorf("%w: %d bytes behind the last column", ErrCorrupt, len(b))
-	}
-	if p.deleted {
-		p.record.Delete = true
-	} else {
-		p.record.Row = p.row
-	}
-	return nil
+	return b, nil
 }
 
 // value reads the value of a field that is not null.
