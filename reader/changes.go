@@ -10,7 +10,6 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
-	"github.com/couch2hudi/couch2hudi/hudi/timeline"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -39,7 +38,7 @@ func Changes(ctx context.Context, v *table.View, begin, end hudi.Time, o Options
 			err = h.check(ctx)
 		}
 		if err == nil {
-			_, err = h.each(ctx, func(c commit) (bool, error) { return h.commit(ctx, c, yield) })
+			err = h.each(ctx, func(c commit) (bool, error) { return h.commit(ctx, c, yield) })
 		}
 		if err != nil {
 			yield(nil, err)
@@ -100,7 +99,7 @@ func newHistory(ctx context.Context, v *table.View, begin, end hudi.Time, o Opti
 }
 
 // each visits the commits of the range that change rows, until visit says no.
-func (h *history) each(ctx context.Context, visit func(commit) (bool, error)) (bool, error) {
+func (h *history) each(ctx context.Context, visit func(commit) (bool, error)) error {
 	const start = hudi.Time("00000000000000000")
 	before := h.begin
 	if before == "" {
@@ -112,20 +111,20 @@ func (h *history) each(ctx context.Context, visit func(commit) (bool, error)) (b
 		}
 		body, err := h.view.Body(ctx, i)
 		if err != nil {
-			return false, fmt.Errorf("read commit %s: %w", i.Time, err)
+			return fmt.Errorf("read commit %s: %w", i.Time, err)
 		}
-		if changesRows(i, &body) {
+		if changesRows(&body) {
 			if more, err := visit(commit{at: i.Time, body: body, before: h.view.AsOf(before)}); err != nil || !more {
-				return more, err
+				return err
 			}
 		}
 		before = i.Time
 	}
-	return true, nil
+	return nil
 }
 
 // changesRows is false of commits that write rows elsewhere, as they are.
-func changesRows(_ timeline.Instant, b *commitmeta.Body) bool {
+func changesRows(b *commitmeta.Body) bool {
 	switch b.Operation {
 	case "COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX", "ALTER_SCHEMA":
 		return false
@@ -163,7 +162,7 @@ func (h *history) parts(ctx context.Context, c commit) ([]part, error) {
 // Oldest is the last commit of which some are.
 func (h *history) check(ctx context.Context) error {
 	var gone *RangeError
-	_, err := h.each(ctx, func(c commit) (bool, error) {
+	err := h.each(ctx, func(c commit) (bool, error) {
 		list, err := h.parts(ctx, c)
 		if err != nil {
 			return false, err
@@ -202,7 +201,10 @@ func (h *history) missing(ctx context.Context, c commit, p *part) (string, error
 	prev := p.stat.PrevCommit
 	switch known := p.before.File != ""; {
 	case prev == "" || prev == c.at || h.whole(p):
-	case !known || p.before.Instant.Before(prev) && p.before.Compacting != prev:
+	case !h.view.Committed(prev):
+		// A compaction that was planned then and has not run: what was before has
+		// its files still.
+	case !known || p.before.Instant.Before(prev):
 		return fmt.Sprintf("%s_…_%s.parquet", p.File, prev), nil
 	case p.stat.Log != nil && p.before.Instant == prev:
 		if names = append(names, p.stat.Log.LogFiles...); p.stat.Log.BaseFile != "" {

@@ -35,6 +35,7 @@ type expected struct {
 		End   string `json:"end"`
 		Rows  rows   `json:"rows"`
 	} `json:"incremental"`
+	CDC []goldenSpan `json:"cdc"`
 }
 
 // golden is a golden table in memory, and what Hudi says is in it.

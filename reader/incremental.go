@@ -29,8 +29,8 @@ type RangeError struct {
 
 // Error implements error.
 func (e *RangeError) Error() string {
-	what := fmt.Sprintf("read changes after %s", e.Begin)
-	if e.Begin == "" {
+	what := fmt.Sprintf("read changes after %q", e.Begin)
+	if e.At != "" {
 		what = fmt.Sprintf("read the table as of %s", e.At)
 	}
 	return fmt.Sprintf("%s: %v: %q of commit %s is gone", what, ErrCleaned, e.File, e.Commit)

@@ -150,7 +150,7 @@ func TestOpenRefuses(t *testing.T) {
 		"version 8":             {map[string]string{hudi.PropVersion: "8"}, table.ErrVersion, table.ErrVersion},
 		"version of words":      {map[string]string{hudi.PropVersion: "six"}, table.ErrCorrupt, table.ErrCorrupt},
 		"layout 2":              {map[string]string{hudi.PropLayout: "2"}, table.ErrVersion, table.ErrVersion},
-		"copy on write":         {map[string]string{hudi.PropType: "COPY_ON_WRITE"}, table.ErrType, table.ErrType},
+		"copy on write":         {map[string]string{hudi.PropType: "COPY_ON_WRITE"}, table.ErrType, nil},
 		"no type":               {map[string]string{hudi.PropType: ""}, table.ErrType, table.ErrType},
 		"bootstrapped":          {map[string]string{hudi.PropBootstrapBase: "/x"}, table.ErrBootstrapped, table.ErrBootstrapped},
 		"no meta columns":       {map[string]string{hudi.PropMetaFields: "false"}, table.ErrUnsupported, table.ErrUnsupported},
@@ -171,7 +171,7 @@ func TestOpenRefuses(t *testing.T) {
 		"overwrite with latest": {map[string]string{hudi.PropPayload: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"}, table.ErrUnsupported, nil},
 		"payload not said":      {map[string]string{hudi.PropPayload: ""}, table.ErrUnsupported, nil},
 		"event time payload":    {map[string]string{hudi.PropPayload: "org.apache.hudi.common.model.EventTimeAvroPayload"}, nil, nil},
-		"change data capture":   {map[string]string{hudi.PropCDC: "true"}, table.ErrUnsupported, nil},
+		"change data capture":   {map[string]string{hudi.PropCDC: "true", hudi.PropCDCMode: "everything"}, table.ErrUnsupported, nil},
 	} {
 		d := start(t)
 		p := must[*table.Table](t)(table.Open(t.Context(), bucketOf(d), options())).Properties()

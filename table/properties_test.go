@@ -13,7 +13,7 @@ func TestUpdateProperties(t *testing.T) {
 	bare := must[*table.Table](t)(table.Create(ctx, bucketOf(d), table.CreateOptions{Name: "docs", Extra: map[string]string{"some.pin": "1"}}, options()))
 	wantErr(t, "without the lease", bare.UpdateProperties(ctx, map[string]string{"some.pin": "2"}), table.ErrNoLease)
 	tb := open(t, d)
-	wantErr(t, "to what we could not write", tb.UpdateProperties(ctx, map[string]string{hudi.PropCDC: "true"}), table.ErrUnsupported)
+	wantErr(t, "to what we could not write", tb.UpdateProperties(ctx, map[string]string{hudi.PropCDC: "true", hudi.PropCDCMode: "everything"}), table.ErrUnsupported)
 	if err := tb.UpdateProperties(ctx, map[string]string{"some.pin": "2", "new.pin": "x"}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,8 @@ golden=(
   w015-v6-bucket
   w015-v6-bucket-nomdt
   w015-v6-bucket-compaction
+  w015-v6-cdc
+  w015-v6-cdc-cow
   w015-v6-cdc-compaction
   w015-v6-clustering
   w015-v6-insert-overwrite

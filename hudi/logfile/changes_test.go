@@ -149,7 +149,7 @@ func TestChangeBlocksThatAreNone(t *testing.T) {
 		}
 	}
 	for schema, want := range map[string]error{
-		`{"type":"record","name":"CDC","fields":[{"name":"op","type":"string"}]}`:             logfile.ErrCorrupt,
+		`{"type":"record","name":"CDC","fields":[{"name":"op","type":"string"}]}`:              logfile.ErrCorrupt,
 		`{"type":"record","name":"CDC","fields":[{"name":"before","type":["null","string"]}]}`: logfile.ErrUnsupported,
 		`"string"`: logfile.ErrCorrupt,
 	} {
