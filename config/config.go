@@ -176,7 +176,53 @@ type Columns struct {
 	Seq bool `yaml:"seq"`
 	// MaxColumns is the most columns made from documents' fields.
 	MaxColumns int `yaml:"max_columns"`
+	// Declare are the columns asked for, and the values to mask.
+	Declare []Declare `yaml:"declare"`
+	// Others says what becomes of fields that are not declared: "inferred",
+	// "rescued" or "dropped".
+	Others string `yaml:"others"`
+	// OnConflict is what is done with values that do not fit: "rescue", "string",
+	// "new_column" or "fail".
+	OnConflict string `yaml:"on_conflict"`
+	// Salt is the secret of mask: hash.
+	Salt Secret `yaml:"salt"`
 }
+
+// Declare is a declared column.
+type Declare struct {
+	// Name is the column's; empty is the last name of Path.
+	Name string `yaml:"name"`
+	// Path is where in documents its values stand, like address.zip or tags[0];
+	// empty is the field called Name.
+	Path string `yaml:"path"`
+	// Type is boolean, long, double, string, json, timestamp, date or
+	// decimal(p,s).
+	Type string `yaml:"type"`
+	// Format is how timestamps and dates are written.
+	Format string `yaml:"format"`
+	// Nullable false stops the run when a document has no value; it goes with
+	// OnConflict fail.
+	Nullable *bool `yaml:"nullable"`
+	// Mask is "none", "drop", "hash" or "redact".
+	Mask string `yaml:"mask"`
+	// OnConflict is as in Columns, for the one column.
+	OnConflict string `yaml:"on_conflict"`
+}
+
+// What becomes of fields that are not declared.
+const (
+	OthersInferred = "inferred"
+	OthersRescued  = "rescued"
+	OthersDropped  = "dropped"
+)
+
+// What is done with values that do not fit their column.
+const (
+	ConflictRescue    = "rescue"
+	ConflictString    = "string"
+	ConflictNewColumn = "new_column"
+	ConflictFail      = "fail"
+)
 
 // Log says how to log.
 type Log struct {
@@ -235,7 +281,7 @@ func Default() Config {
 		Retain: Duration(retain), Clean: Clean{Policy: CleanHours}, Timeline: Timeline{KeepMin: 1800, KeepMax: 2000},
 		Compaction: Compaction{Mode: CompactionAsync, MaxDeltaCommits: 10, MaxAge: Duration(maxAge), Memory: 256 * mebibyte},
 		Commit:     Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
-		Columns:    Columns{KeepDoc: true, MaxColumns: 500},
+		Columns:    Columns{KeepDoc: true, MaxColumns: 500, Others: OthersInferred, OnConflict: ConflictRescue},
 		Log:        Log{Level: "info"},
 		Memory:     256 * mebibyte,
 	}

@@ -80,6 +80,20 @@ func TestValidate(t *testing.T) {
 		{"commit.max_rows", func(c *config.Config) { c.Commit.MaxRows = -1 }},
 		{"commit.max_bytes", func(c *config.Config) { c.Commit.MaxBytes = 1 }},
 		{"columns.max_columns", func(c *config.Config) { c.Columns.MaxColumns = 0 }},
+		{"columns.others", func(c *config.Config) { c.Columns.Others = "kept" }},
+		{"columns.on_conflict", func(c *config.Config) { c.Columns.OnConflict = "" }},
+		{"columns.declare[0].name", func(c *config.Config) { c.Columns.Declare = []config.Declare{{Type: "long"}} }},
+		{"columns.declare[1].type", func(c *config.Config) {
+			c.Columns.Declare = []config.Declare{{Name: "a", Type: "long"}, {Name: "b"}}
+		}},
+		{"columns.declare[0].mask", func(c *config.Config) { c.Columns.Declare = []config.Declare{{Name: "a", Type: "long", Mask: "blur"}} }},
+		{"columns.declare[0].on_conflict", func(c *config.Config) {
+			c.Columns.Declare = []config.Declare{{Name: "a", Type: "long", OnConflict: "ignore"}}
+		}},
+		{"columns.salt", func(c *config.Config) { c.Columns.Declare = []config.Declare{{Name: "a", Mask: "hash"}} }},
+		{"columns.declare[0].nullable", func(c *config.Config) {
+			c.Columns.Declare = []config.Declare{{Name: "a", Type: "long", Nullable: new(bool)}}
+		}},
 		{"log.format", func(c *config.Config) { c.Log.Format = "xml" }},
 		{"log.level", func(c *config.Config) { c.Log.Level = "" }},
 		{"table.index", func(c *config.Config) { c.Table.Index = "simple" }},

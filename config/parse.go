@@ -13,7 +13,7 @@ import (
 )
 
 // Parse reads a config file on top of the defaults and resolves the references
-// in source.url, source.auth and table.url. A key that does not exist is an error, with its
+// in source.url, source.auth, table.url and columns.salt. A key that does not exist is an error, with its
 // path and line; a key without a value keeps its default. It does not
 // Validate: flags come in between.
 func Parse(data []byte) (Config, error) {
@@ -87,6 +87,11 @@ func (c *Config) resolve() error {
 	}
 	again := auth.resolve
 	c.Source.rereadAuth = &again
+	salt, err := resolve(c.Columns.Salt.Reveal())
+	if err != nil {
+		return &FieldError{Field: "columns.salt", Err: err}
+	}
+	c.Columns.Salt = Secret(salt)
 	if c.Table.URL, err = interpolate(c.Table.URL); err != nil {
 		return &FieldError{Field: fieldTable, Err: err}
 	}

@@ -61,6 +61,15 @@ columns:
   keep_doc: false
   seq: true
   max_columns: 20
+  others: rescued
+  on_conflict: new_column
+  salt: ${TEST_PASSWORD}
+  declare:
+    - name: zip
+      path: address.zip
+      type: string
+    - {name: at, type: timestamp, format: epoch-seconds, nullable: false, on_conflict: fail}
+    - {path: "[\"a b\"].c", mask: hash}
 log:
   format: json
   level: debug
@@ -86,7 +95,10 @@ func TestParse(t *testing.T) {
 		Partition: config.Partition{Field: "createdAt", Format: "yyyyMMdd", Timezone: "Europe/Paris", Name: "day", Moves: "stay"}}
 	want.Index, want.Writer, want.StateDir = config.Index{Scope: "partition"}, config.Writer{MaxRewrite: 4 << 20}, "/var/cache/orders"
 	want.Commit = config.Commit{Interval: config.Duration(90 * time.Second), MaxRows: 5, MaxBytes: 64 << 20}
-	want.Columns = config.Columns{Seq: true, MaxColumns: 20}
+	want.Columns = config.Columns{Seq: true, MaxColumns: 20, Others: "rescued", OnConflict: "new_column", Salt: "p@ss/w:rd%", Declare: []config.Declare{
+		{Name: "zip", Path: "address.zip", Type: "string"},
+		{Name: "at", Type: "timestamp", Format: "epoch-seconds", Nullable: new(bool), OnConflict: "fail"},
+		{Path: `["a b"].c`, Mask: "hash"}}}
 	want.Log = config.Log{Format: "json", Level: "debug"}
 	want.Compaction = config.Compaction{Mode: "inline", MaxDeltaCommits: 5, MaxAge: config.Duration(time.Hour), Memory: 64 << 20}
 	want.Memory = 3 << 29
@@ -113,7 +125,7 @@ func TestDefaults(t *testing.T) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		d := config.Default()
-		if c.Table != d.Table || c.Commit != d.Commit || c.Columns != d.Columns || c.Log != d.Log || c.Source.Heartbeat != d.Source.Heartbeat || c.Source.Since != "0" {
+		if c.Table != d.Table || c.Commit != d.Commit || !reflect.DeepEqual(c.Columns, d.Columns) || c.Log != d.Log || c.Source.Heartbeat != d.Source.Heartbeat || c.Source.Since != "0" {
 			t.Errorf("%q: %+v", text, c)
 		}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -108,7 +109,35 @@ func (c *Compaction) validate() error {
 }
 
 func (c *Columns) validate() error {
-	return between("columns.max_columns", c.MaxColumns, 1, 10_000)
+	errs := []error{between("columns.max_columns", c.MaxColumns, 1, 10_000),
+		oneOf("columns.others", c.Others, OthersInferred, OthersRescued, OthersDropped),
+		oneOf("columns.on_conflict", c.OnConflict, ConflictRescue, ConflictString, ConflictNewColumn, ConflictFail)}
+	for i := range c.Declare {
+		errs = append(errs, c.Declare[i].validate(fmt.Sprintf("columns.declare[%d].", i), c))
+	}
+	return errors.Join(errs...)
+}
+
+// validate checks what needs no reading of paths and types: whoever makes the
+// columns does that.
+func (d *Declare) validate(field string, c *Columns) error {
+	errs := []error{oneOf(field+"mask", d.Mask, "", "none", "drop", "hash", "redact"),
+		oneOf(field+"on_conflict", d.OnConflict, "", ConflictRescue, ConflictString, ConflictNewColumn, ConflictFail)}
+	conflict := d.OnConflict
+	if conflict == "" {
+		conflict = c.OnConflict
+	}
+	switch {
+	case d.Name == "" && d.Path == "":
+		errs = append(errs, &FieldError{Field: field + "name", Err: ErrRequired})
+	case d.Type == "" && (d.Mask == "" || d.Mask == "none"):
+		errs = append(errs, &FieldError{Field: field + "type", Err: ErrRequired})
+	case d.Mask == "hash" && c.Salt == "":
+		errs = append(errs, &FieldError{Field: "columns.salt", Err: ErrRequired})
+	case d.Nullable != nil && !*d.Nullable && conflict != ConflictFail:
+		errs = append(errs, wrong(field+"nullable", "false goes with on_conflict fail: no row is held back otherwise"))
+	}
+	return errors.Join(errs...)
 }
 
 func (l *Log) validate() error {

@@ -9,7 +9,7 @@ import (
 )
 
 // Every column of a batch leads back to the field that it was made from.
-func TestFieldOf(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	n, err := normalize.New(normalize.Options{Table: "docs"})
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,8 @@ func TestFieldOf(t *testing.T) {
 	want := map[string]string{"plain": "", `a "b"`: "", "list": normalize.RuleJSON, "9": "", "Plain": ""}
 	for i := range got.Schema.Columns() {
 		c := &got.Schema.Columns()[i]
-		field, rule := normalize.FieldOf(c)
+		o := normalize.Describe(c)
+		field, rule := o.Field, o.Rule
 		if expected, ok := want[field]; ok {
 			if rule != expected {
 				t.Errorf("%s: rule %q, want %q", c.Name, rule, expected)
@@ -41,8 +42,8 @@ func TestFieldOf(t *testing.T) {
 		{Name: "x", Kind: hudi.KindString, Doc: "what somebody else wrote"},
 		{Name: "x", Kind: hudi.KindNested, Type: `{"type":"array","items":"int"}`, Doc: "json"},
 	} {
-		if field, rule := normalize.FieldOf(&c); field != "x" || rule != normalize.RuleText {
-			t.Errorf("%+v: %q, %q", c, field, rule)
+		if o := normalize.Describe(&c); o.Field != "x" || o.Rule != normalize.RuleText {
+			t.Errorf("%+v: %+v", c, o)
 		}
 	}
 }

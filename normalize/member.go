@@ -1,7 +1,8 @@
 package normalize
 
 import (
-	"math"
+	"bytes"
+	"fmt"
 	"strings"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
@@ -22,7 +23,12 @@ type rescue struct {
 	record int
 	name   string
 	value  token
-	budget bool
+	// path says that name is the path of a part of a field.
+	path bool
+	// gone says that the same name came again later in the document.
+	gone, budget bool
+	// exact says that a column holds the value too, but not its text.
+	exact bool
 }
 
 // member takes one member of the document that the cursor stands on. Of a name
@@ -44,18 +50,27 @@ func (n *Normalizer) member(name, value *token) {
 	if f.partition {
 		n.cursor.part = *value
 	}
+	if f.below != nil {
+		n.parts(f, value)
+		f = &n.plan.fields[i]
+	}
 	switch f.role {
 	case roleColumn:
 		n.cell(f, value)
 	case roleNew:
 		n.wait(i, value)
+	case roleApart:
+		n.setApart(f.name, value)
 	case roleID:
 		n.cursor.foreign = value.kind < tokenString || string(n.plain(value)) != n.cursor.change.ID
 	case roleAttachments:
 		cell := &n.cursor.row[n.plan.attachments]
 		*cell = hudi.Value{}
+		n.unrescue(f.name, false)
 		if value.kind == tokenComposite {
 			*cell = hudi.StringOf(body[value.start:value.end])
+		} else if n.exact {
+			n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: f.name, value: *value, exact: true})
 		}
 	case roleSkip:
 	}
@@ -74,85 +89,169 @@ func (n *Normalizer) plain(t *token) []byte {
 	}
 }
 
-// cell puts a value into its column, or to the rescued ones.
+// cell puts a value into the field's columns, or to the rescued ones.
 func (n *Normalizer) cell(f *field, t *token) {
-	cell := &n.cursor.row[f.column]
 	if f.stamp == n.cursor.record {
-		*cell = hudi.Value{}
-		n.unrescue(f.name)
+		n.unset(f.target)
+		for _, g := range f.more {
+			n.unset(g)
+		}
+		n.unrescue(f.name, false)
 	}
 	f.stamp = n.cursor.record
 	if t.kind == tokenNull {
+		n.keepNull(f.name, t)
 		return
 	}
-	v, ok := n.fitted(f.fit, n.scan.data, t)
-	if !ok {
-		n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: f.name, value: *t})
+	g := f.target
+	v, ok := n.fitted(g, n.scan.data, t)
+	switch {
+	case !ok:
+		n.misfit(g, n.scan.data, n.cursor.record, t)
+	case n.exact && !n.tells(g, v, n.scan.data, t):
+		n.cursor.row[g.column] = v
+		n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: f.name, value: *t, exact: true})
+	default:
+		n.cursor.row[g.column] = v
+	}
+	for _, g := range f.more {
+		n.put(g, t)
+	}
+}
+
+// put puts a value into one column, or where its misfits go.
+func (n *Normalizer) put(g *target, t *token) {
+	if v, ok := n.fitted(g, n.scan.data, t); ok {
+		n.cursor.row[g.column] = v
 		return
 	}
-	*cell = v
+	n.misfit(g, n.scan.data, n.cursor.record, t)
+}
+
+// unset takes back what the document that is being read said before of a
+// column.
+func (n *Normalizer) unset(g *target) {
+	n.cursor.row[g.column] = hudi.Value{}
+	if g.beside == nil {
+		return
+	}
+	for k, column := range g.beside.column {
+		if column >= 0 {
+			n.cursor.row[column] = hudi.Value{}
+		}
+		if w := g.beside.waiting[k]; w >= 0 {
+			if f := &n.plan.fields[w]; f.stamp == n.cursor.record && f.waits >= 0 {
+				n.waiting[f.waits].replaced = true
+			}
+		}
+	}
+}
+
+// misfit does what the policy says with a value that its column cannot hold.
+func (n *Normalizer) misfit(g *target, body []byte, record int, t *token) {
+	k := fitNothing
+	switch g.conflict {
+	case Fail:
+		n.fail(g, record, fmt.Sprintf("%s where the column is %s", words(t), typeWords(&n.plan.schema.Columns()[g.column])))
+		return
+	case AsString:
+		k = fitMixed
+	case NewColumn:
+		k = wants(body, t)
+	}
+	switch {
+	case k == fitNothing:
+		n.rescues = append(n.rescues, rescue{record: record, name: g.path, value: *t, path: !g.whole})
+	case g.beside.column[k] >= 0:
+		row := n.cursor.row
+		if record < len(n.result.Records) {
+			row = n.result.Records[record].Row
+		}
+		side := target{fit: k, column: g.beside.column[k]}
+		v, ok := n.fitted(&side, body, t)
+		if row[side.column] = v; n.exact && g.whole && ok && !n.tells(&side, v, body, t) {
+			n.rescues = append(n.rescues, rescue{record: record, name: g.path, value: *t, exact: true})
+		}
+	default:
+		if g.beside.waiting[k] < 0 {
+			n.plan.stale = true
+			name := besideName(n.plan.schema.Columns()[g.column].Name, k)
+			g.beside.waiting[k] = n.plan.add(field{name: name, role: roleNew, beside: g})
+		}
+		n.waitFor(g.beside.waiting[k], record, k, t)
+	}
+}
+
+// fail keeps the first reason to stop the run.
+func (n *Normalizer) fail(g *target, record int, what string) {
+	if n.failed != nil {
+		return
+	}
+	var id string
+	if record < len(n.result.Records) {
+		id = n.result.Records[record].Key.Record
+	} else {
+		id = n.cursor.change.ID
+	}
+	column := n.plan.schema.Columns()[g.column].Name
+	n.failed = fmt.Errorf("%w: document %q, column %q (%s): %s. Change the document, or the column's on_conflict to %s, %s or %s",
+		ErrConflict, clip(id), column, g.path, what, Rescue, AsString, NewColumn)
+}
+
+// words names a value's kind, and never the value: it may be a secret.
+func words(t *token) string {
+	switch t.kind {
+	case tokenNull:
+		return "null"
+	case tokenFalse, tokenTrue:
+		return "a boolean"
+	case tokenLong, tokenBig, tokenFloat:
+		return "a number"
+	case tokenString, tokenEscaped:
+		return "a string"
+	default:
+		return "an array or object"
+	}
+}
+
+// tells says whether a cell gives the value's JSON text back.
+func (n *Normalizer) tells(g *target, v hudi.Value, body []byte, t *token) bool {
+	text := body[t.start:t.end]
+	switch g.fit {
+	case fitBoolean, fitLong, fitInt, fitText, fitJSON, fitAny:
+		return true
+	case fitMixed:
+		isString := t.kind == tokenString || t.kind == tokenEscaped
+		return isString != isValue(v.Raw())
+	default:
+		n.buf = appendCell(n.buf[:0], g, v)
+		return bytes.Equal(n.buf, text)
+	}
+}
+
+// keepNull keeps a null where nothing else tells it from a field that is not
+// there.
+func (n *Normalizer) keepNull(name string, t *token) {
+	if n.exact {
+		n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: name, value: *t, exact: true})
+	}
+}
+
+// setApart takes the value of a field that gets no column.
+func (n *Normalizer) setApart(name string, t *token) {
+	if n.o.Others == Rescued {
+		// A null stays too: it may replace a value of the same name.
+		n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: name, value: *t})
+	}
 }
 
 // unrescue takes back what the document that is being read said before under
 // the same name.
-func (n *Normalizer) unrescue(name string) {
+func (n *Normalizer) unrescue(name string, path bool) {
 	for i := len(n.rescues) - 1; i >= 0 && n.rescues[i].record == n.cursor.record; i-- {
-		if n.rescues[i].name == name {
-			n.rescues[i].value.kind = tokenNull
+		if n.rescues[i].name == name && n.rescues[i].path == path {
+			n.rescues[i].gone = true
 		}
-	}
-}
-
-// fitted is a value as its column holds it; false when the column cannot hold
-// exactly what the document says.
-func (n *Normalizer) fitted(f fit, body []byte, t *token) (hudi.Value, bool) {
-	switch f {
-	case fitBoolean:
-		return hudi.Boolean(t.kind == tokenTrue), t.kind == tokenTrue || t.kind == tokenFalse
-	case fitLong:
-		return hudi.Long(t.long), t.kind == tokenLong
-	case fitInt:
-		return hudi.Int(int32(t.long)), t.kind == tokenLong && t.long >= math.MinInt32 && t.long <= math.MaxInt32
-	case fitDouble:
-		return double(body, t)
-	case fitText:
-		if t.kind == tokenString || t.kind == tokenEscaped {
-			return n.str(body, t), true
-		}
-	case fitJSON:
-		if t.kind == tokenComposite {
-			return hudi.StringOf(body[t.start:t.end]), true
-		}
-	case fitMixed:
-		return n.str(body, t), true
-	case fitNothing:
-	}
-	return hudi.Value{}, false
-}
-
-func double(body []byte, t *token) (hudi.Value, bool) {
-	switch t.kind {
-	case tokenLong:
-		return hudi.Double(float64(t.long)), t.long >= -maxExactLong && t.long <= maxExactLong
-	case tokenFloat:
-		d, ok := exactDouble(body[t.start:t.end])
-		return hudi.Double(d), ok
-	default:
-		return hudi.Value{}, false
-	}
-}
-
-// str is a string's text, without a copy when there is nothing to decode, or
-// another value's JSON text.
-func (n *Normalizer) str(body []byte, t *token) hudi.Value {
-	switch t.kind {
-	case tokenString:
-		return hudi.StringOf(t.text(body))
-	case tokenEscaped:
-		n.buf = appendUnescaped(n.buf[:0], t.text(body))
-		return hudi.StringOf(n.arena.copy(n.buf))
-	default:
-		return hudi.StringOf(body[t.start:t.end])
 	}
 }
 
@@ -160,40 +259,57 @@ func (n *Normalizer) str(body []byte, t *token) hudi.Value {
 // becomes a field that waits for the end of the batch, when all its values are
 // known.
 func (n *Normalizer) unknown(name *token, key []byte, value *token) {
+	if n.o.Others == Dropped {
+		return
+	}
 	text := shared(key)
 	if name.kind == tokenEscaped {
 		text = shared(n.arena.copy(key))
 	}
-	if len(key) > maxName || n.plan.documents+n.plan.fresh >= n.o.MaxColumns {
+	over := len(key) > maxName || n.plan.documents+n.plan.fresh >= n.o.MaxColumns
+	if n.o.Others == Rescued || over {
 		// A null stays too: it may replace a value of the same name.
-		n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: text, value: *value, budget: true})
+		n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: text, value: *value, budget: n.o.Others == Inferred})
 		return
 	}
 	if value.kind == tokenNull {
+		n.keepNull(text, value)
 		return
 	}
 	// The plan outlives the batch, and may not keep its documents alive.
 	i := n.plan.add(field{name: strings.Clone(text), role: roleNew})
 	n.plan.fields[n.cursor.last].next = i
 	n.cursor.last = i
+	if n.exact {
+		n.unrescue(text, false)
+	}
 	n.wait(i, value)
 }
 
 // wait keeps a value until its field's type is known.
 func (n *Normalizer) wait(i int, value *token) {
 	f := &n.plan.fields[i]
-	if f.stamp == n.cursor.record && f.waits >= 0 {
+	again := f.stamp == n.cursor.record
+	if again && f.waits >= 0 {
 		n.waiting[f.waits].replaced = true
 	}
-	f.stamp, f.waits = n.cursor.record, -1
+	if again && n.exact {
+		n.unrescue(f.name, false)
+	}
 	if value.kind == tokenNull {
+		f.stamp, f.waits = n.cursor.record, -1
+		n.keepNull(f.name, value)
 		return
 	}
-	f.waits = len(n.waiting)
-	w := waiting{record: n.cursor.record, field: i, value: *value, fit: wants(n.scan.data, value)}
-	if w.fit != fitNothing && f.counted < 0 {
-		f.counted = n.cursor.record
+	n.waitFor(i, n.cursor.record, wants(n.scan.data, value), value)
+}
+
+func (n *Normalizer) waitFor(i, record int, wanted fit, value *token) {
+	f := &n.plan.fields[i]
+	f.stamp, f.waits = record, len(n.waiting)
+	if wanted != fitNothing && f.counted < 0 {
+		f.counted = record
 		n.plan.fresh++
 	}
-	n.waiting = append(n.waiting, w)
+	n.waiting = append(n.waiting, waiting{record: record, field: i, value: *value, fit: wanted})
 }

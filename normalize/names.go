@@ -1,7 +1,6 @@
 package normalize
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -62,58 +61,4 @@ func legalColumn(field string) string {
 		return name[1:]
 	}
 	return name
-}
-
-// A column's doc says what its name and type do not: the document's own field
-// name when the column could not have it, and how the values became strings.
-// It reads `field "a b", json`; either part may be missing. It travels in the
-// table's schema, so that the mapping is never kept anywhere else.
-const (
-	docField = "field "
-	docJSON  = "json"
-	docMixed = "mixed"
-)
-
-func columnDoc(field, column string, f fit) string {
-	var parts []string
-	if field != column {
-		parts = append(parts, docField+string(appendQuoted(nil, field)))
-	}
-	switch f {
-	case fitJSON:
-		parts = append(parts, docJSON)
-	case fitMixed:
-		parts = append(parts, docMixed)
-	default:
-	}
-	return strings.Join(parts, ", ")
-}
-
-// parseColumnDoc is columnDoc backwards. A doc that somebody else wrote says
-// nothing: the field is the column's name and strings are strings.
-func parseColumnDoc(doc, column string) (field string, f fit) {
-	rest := doc
-	field, f = column, fitText
-	if quoted, ok := strings.CutPrefix(doc, docField); ok {
-		d := json.NewDecoder(strings.NewReader(quoted))
-		if err := d.Decode(&field); err != nil {
-			return column, fitText
-		}
-		rest = quoted[d.InputOffset():]
-		if rest == "" {
-			return field, f
-		}
-		if rest, ok = strings.CutPrefix(rest, ", "); !ok {
-			return column, fitText
-		}
-	}
-	switch rest {
-	case docJSON:
-		return field, fitJSON
-	case docMixed:
-		return field, fitMixed
-	case "":
-		return field, fitText
-	}
-	return column, fitText
 }

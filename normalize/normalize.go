@@ -74,6 +74,13 @@ type Options struct {
 	// MaxColumns is the most columns made from documents' fields. Zero means
 	// DefaultMaxColumns.
 	MaxColumns int
+	// Declare are the columns asked for. Others says what becomes of all other
+	// fields: Inferred (the default), Rescued or Dropped. Conflict is the policy
+	// for values that do not fit, Rescue by default.
+	Declare          []Declared
+	Others, Conflict string
+	// Salt is the secret of MaskHash.
+	Salt string
 }
 
 // Errors of New and Normalize.
@@ -127,20 +134,27 @@ type Result struct {
 // batches and is not safe for concurrent use; its results depend on nothing
 // but its options and the arguments.
 type Normalizer struct {
-	o    Options
-	part *partitioner
+	o        Options
+	part     *partitioner
+	declared []declared
+	// mask is nil when there is nothing to mask.
+	mask *masker
 	plan *plan
+	// exact says that rows without _doc tell the whole document nevertheless.
+	exact bool
 
-	elect  election
-	scan   scanner
-	arena  arena
-	slab   []hudi.Value
-	buf    []byte
-	cursor cursor
+	elect       election
+	scan, inner scanner
+	arena       arena
+	slab        []hudi.Value
+	buf         []byte
+	cursor      cursor
 	// waiting are values whose field has no column yet, rescues those that
 	// go to _rescued.
 	waiting []waiting
 	rescues []rescue
+	// failed is why the batch cannot be taken at all.
+	failed error
 	// bodies are the documents of result.Records, by their places.
 	bodies [][]byte
 	result Result
@@ -162,13 +176,25 @@ func New(o Options) (*Normalizer, error) {
 	if o.MaxColumns < 0 {
 		return nil, fmt.Errorf("%w: at most %d columns", ErrOptions, o.MaxColumns)
 	}
+	switch o.Others {
+	case Inferred, Rescued, Dropped:
+	default:
+		return nil, fmt.Errorf("%w: columns of others %q: they are %s, %s or %s", ErrOptions, o.Others, Inferred, Rescued, Dropped)
+	}
+	if err := checkPolicy(o.Conflict); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
 	part, err := newPartitioner(&o)
 	if err != nil {
 		return nil, err
 	}
-	n := &Normalizer{o: o, part: part}
+	all, err := o.compile()
+	if err != nil {
+		return nil, err
+	}
+	n := &Normalizer{o: o, part: part, declared: all, mask: newMasker(all, o.Salt), exact: o.DropDoc}
 	n.scan.member = n.member
-	if _, err = newPlan(&n.o, nil); err != nil {
+	if _, err = newPlan(&n.o, n.declared, nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	return n, nil
@@ -187,6 +213,12 @@ func (o Options) withDefaults() Options {
 	if o.MaxColumns == 0 {
 		o.MaxColumns = DefaultMaxColumns
 	}
+	if o.Others == "" {
+		o.Others = Inferred
+	}
+	if o.Conflict == "" {
+		o.Conflict = Rescue
+	}
 	return o
 }
 
@@ -196,8 +228,11 @@ func (o Options) withDefaults() Options {
 // source as a whole does not fit, and that nothing was made.
 func (n *Normalizer) Normalize(b changes.Batch, s *hudi.Schema) (Result, error) {
 	defer n.forget()
-	if n.plan == nil || s == nil || !n.plan.schema.Same(s) {
-		plan, err := newPlan(&n.o, s)
+	if n.mask != nil {
+		b.Changes = n.mask.changes(b.Changes)
+	}
+	if n.plan == nil || n.plan.stale || s == nil || !n.plan.schema.Same(s) {
+		plan, err := newPlan(&n.o, n.declared, s)
 		if err != nil {
 			return Result{}, err
 		}
@@ -219,7 +254,8 @@ func (n *Normalizer) Normalize(b changes.Batch, s *hudi.Schema) (Result, error) 
 			n.shape(b.Changes, i)
 		}
 	}
-	if err := n.settle(); err != nil {
+	err := n.settle()
+	if err = errors.Join(err, n.failed); err != nil {
 		n.plan = nil
 		return Result{}, err
 	}
@@ -230,13 +266,21 @@ func (n *Normalizer) Normalize(b changes.Batch, s *hudi.Schema) (Result, error) 
 	return n.result, nil
 }
 
+// Check says whether a table of that schema can be what the options declare: an
+// error of ErrDeclared or ErrSchema when not.
+func (n *Normalizer) Check(s *hudi.Schema) error {
+	_, err := newPlan(&n.o, n.declared, s)
+	return err
+}
+
 // forget drops what the last batch left, so that no memory of it is held.
 func (n *Normalizer) forget() {
 	n.result = Result{}
 	n.slab = nil
 	n.arena = arena{}
 	n.cursor = cursor{}
-	n.scan.data = nil
+	n.scan.data, n.inner.data = nil, nil
+	n.failed = nil
 	n.elect.forget()
 	clear(n.waiting)
 	clear(n.rescues)

@@ -30,6 +30,13 @@ const (
 	fitJSON
 	// fitMixed takes strings as they are and all else as its JSON text.
 	fitMixed
+	// fitAny takes everything as its JSON text.
+	fitAny
+	fitTimestamp
+	fitDate
+	fitDecimal
+	// fits is how many there are.
+	fits
 )
 
 // role says what is done with a member of a document.
@@ -44,6 +51,8 @@ const (
 	roleAttachments
 	// roleSkip: CouchDB's own member, which the change or _doc tells.
 	roleSkip
+	// roleApart: it gets no column; Options.Others says what becomes of it.
+	roleApart
 )
 
 // field is a member's name with what is done with it. The scratch part
@@ -51,9 +60,16 @@ const (
 type field struct {
 	name      string
 	role      role
-	fit       fit
 	partition bool
-	column    int
+	// target is the field's column, more are further ones of it.
+	target *target
+	more   []*target
+	// below is where in the field's value something is declared, or nil.
+	below *node
+	// beside says that the field is none of documents, but what has no place in
+	// a column: its name is that of the column to be made, its values go to of
+	// else.
+	beside *target
 	// next is the place of the field that followed this one last time: most
 	// documents have their members in the order of the one before.
 	next int
@@ -66,6 +82,10 @@ type field struct {
 // plan is what a schema means to a normalizer.
 type plan struct {
 	schema *hudi.Schema
+	// required are the targets that may have no null.
+	required []*target
+	// stale says that the fields no longer are what the schema says.
+	stale  bool
 	fields []field
 	byName map[string]int
 	// documents is the number of columns made from documents' fields, fresh
@@ -108,8 +128,8 @@ func (p *plan) envelope(o *Options) []envelope {
 }
 
 // newPlan reads a table's schema, nil before it is created, and adds the
-// envelope's columns that it lacks.
-func newPlan(o *Options, s *hudi.Schema) (*plan, error) {
+// envelope's and the declared columns that it lacks.
+func newPlan(o *Options, all []declared, s *hudi.Schema) (*plan, error) {
 	p := &plan{byName: make(map[string]int)}
 	old := s
 	if s == nil {
@@ -137,18 +157,26 @@ func newPlan(o *Options, s *hudi.Schema) (*plan, error) {
 			*e.place = -1
 		}
 	}
-	p.members()
-	if err := p.columns(o, s, ours); err != nil {
+	s, more, err := declaredColumns(all, s)
+	if err != nil {
 		return nil, err
 	}
-	return p, p.extend(s, missing)
+	if err := p.extend(s, append(missing, more...)); err != nil {
+		return nil, err
+	}
+	p.members()
+	return p, p.columns(o, all, ours)
 }
 
 // rest makes the plan forget the rows of a batch, so that their numbers can be
 // used again.
 func (p *plan) rest() {
 	for i := range p.fields {
-		p.fields[i].stamp, p.fields[i].waits = -1, -1
+		f := &p.fields[i]
+		f.stamp, f.waits = -1, -1
+		if f.below != nil {
+			f.below.each(func(n *node) { n.stamp = -1 })
+		}
 	}
 }
 
@@ -171,52 +199,6 @@ func (p *plan) members() {
 	p.add(field{name: "_attachments", role: roleAttachments})
 }
 
-// columns enters the columns of documents' fields.
-func (p *plan) columns(o *Options, s *hudi.Schema, ours map[string]bool) error {
-	for i := range s.Columns() {
-		c := &s.Columns()[i]
-		if c.Required {
-			return fmt.Errorf("%w: column %q may not be null", ErrSchema, c.Name)
-		}
-		if ours[c.Name] {
-			continue
-		}
-		name, f := columnFit(c)
-		if _, twice := p.byName[name]; twice {
-			return fmt.Errorf("%w: two columns for the field %q", ErrSchema, name)
-		}
-		p.documents++
-		p.add(field{name: name, fit: f, column: i, partition: o.PartitionField == name})
-	}
-	p.first = len(p.fields)
-	if _, known := p.byName[o.PartitionField]; !known && o.PartitionField != "" {
-		p.add(field{name: o.PartitionField, role: roleNew, partition: true})
-	}
-	return nil
-}
-
-// columnFit is the document's field name of a column, and what it takes.
-func columnFit(c *hudi.Column) (string, fit) {
-	name, text := parseColumnDoc(c.Doc, c.Name)
-	if c.Type != "" {
-		return name, fitNothing
-	}
-	switch c.Kind {
-	case hudi.KindBoolean:
-		return name, fitBoolean
-	case hudi.KindInt:
-		return name, fitInt
-	case hudi.KindLong:
-		return name, fitLong
-	case hudi.KindDouble:
-		return name, fitDouble
-	case hudi.KindString:
-		return name, text
-	default:
-		return name, fitNothing
-	}
-}
-
 // kind is how the values of a column are held.
 func (f fit) kind() hudi.Kind {
 	switch f {
@@ -228,6 +210,12 @@ func (f fit) kind() hudi.Kind {
 		return hudi.KindLong
 	case fitDouble:
 		return hudi.KindDouble
+	case fitTimestamp:
+		return hudi.KindLong
+	case fitDate:
+		return hudi.KindInt
+	case fitDecimal:
+		return hudi.KindBytes
 	default:
 		return hudi.KindString
 	}
@@ -235,7 +223,9 @@ func (f fit) kind() hudi.Kind {
 
 func (p *plan) add(f field) int {
 	f.stamp, f.waits, f.counted = -1, -1, -1
-	p.byName[f.name] = len(p.fields)
+	if f.beside == nil {
+		p.byName[f.name] = len(p.fields)
+	}
 	p.fields = append(p.fields, f)
 	return len(p.fields) - 1
 }
@@ -269,7 +259,15 @@ func (p *plan) undo(n, record int) {
 // cut takes back the fields from place n on.
 func (p *plan) cut(n int) {
 	for i := n; i < len(p.fields); i++ {
-		delete(p.byName, p.fields[i].name)
+		if f := &p.fields[i]; f.beside == nil {
+			delete(p.byName, f.name)
+		} else {
+			for k := range f.beside.beside.waiting {
+				if f.beside.beside.waiting[k] == i {
+					f.beside.beside.waiting[k] = -1
+				}
+			}
+		}
 	}
 	p.fields = p.fields[:n]
 	for i := range p.fields {

@@ -161,6 +161,9 @@ func (r *reference) normalize(cs []changes.Change) ([]map[string]string, error) 
 				appeared = append(appeared, m.name)
 			}
 			kinds[m.name][kind] = true
+			if n, isLong := new(big.Int).SetString(m.raw, 10); isLong && kind == "long" && n.CmpAbs(big.NewInt(1<<53)) > 0 {
+				kinds[m.name]["wide"] = true
+			}
 		}
 	}
 	r.grow(appeared, kinds)
@@ -177,7 +180,11 @@ func (r *reference) grow(appeared []string, kinds map[string]map[string]bool) {
 			return
 		}
 		typ := "mixed"
-		switch ks := kinds[name]; {
+		ks := kinds[name]
+		if len(ks) == 2 && ks["wide"] { // long and nothing else
+			delete(ks, "wide")
+		}
+		switch {
 		case len(ks) == 1:
 			for k := range ks {
 				typ = k

@@ -1,45 +1,53 @@
 package normalize
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/couch2hudi/couch2hudi/hudi"
-)
+import "github.com/couch2hudi/couch2hudi/hudi"
 
 // sighting is what a batch showed of a field without a column.
 type sighting struct {
 	field int
-	// kinds has a bit for each fit that some value asked for.
+	// kinds has a bit for each fit that some value asked for, and kindWide.
 	kinds uint
+	// first is what the first value asked for.
+	first fit
+}
+
+// kindWide is the bit of integers that no double holds.
+const kindWide = 1 << fits
+
+func (s *sighting) see(f fit, t *token) {
+	s.kinds |= 1 << f
+	if f == fitLong && (t.long > maxExactLong || t.long < -maxExactLong) {
+		s.kinds |= kindWide
+	}
 }
 
 // settle gives columns to the fields that wait for one, by all their values in
 // the batch, and puts the values there.
 func (n *Normalizer) settle() error {
-	if len(n.waiting) == 0 {
-		n.plan.cut(n.plan.settled())
-		return nil
-	}
-	more := n.plan.promote(n.sightings(), n.o.MaxColumns)
-	if len(more) > 0 {
-		if err := n.plan.extend(n.plan.schema, more); err != nil {
-			return err
+	// What does not fit its new column may wait for one beside it.
+	for from := 0; from < len(n.waiting); {
+		more := n.plan.promote(n.sightings(from), &n.o)
+		if len(more) > 0 {
+			if err := n.plan.extend(n.plan.schema, more); err != nil {
+				return err
+			}
+			n.widen()
 		}
-		n.widen()
-	}
-	for i := range n.waiting {
-		n.deliver(&n.waiting[i])
+		to := len(n.waiting)
+		for i := from; i < to; i++ {
+			n.deliver(n.waiting[i])
+		}
+		from = to
 	}
 	n.plan.cut(n.plan.settled())
 	return nil
 }
 
 // sightings are the fields that wait, in the order in which they appeared.
-func (n *Normalizer) sightings() []sighting {
+func (n *Normalizer) sightings(from int) []sighting {
 	seen := make(map[int]int)
 	var all []sighting
-	for i := range n.waiting {
+	for i := from; i < len(n.waiting); i++ {
 		w := &n.waiting[i]
 		if w.replaced || w.fit == fitNothing {
 			continue
@@ -48,9 +56,9 @@ func (n *Normalizer) sightings() []sighting {
 		if !ok {
 			at = len(all)
 			seen[w.field] = at
-			all = append(all, sighting{field: w.field})
+			all = append(all, sighting{field: w.field, first: w.fit})
 		}
-		all[at].kinds |= 1 << w.fit
+		all[at].see(w.fit, &w.value)
 	}
 	return all
 }
@@ -76,40 +84,73 @@ func wants(body []byte, t *token) fit {
 	return fitNothing
 }
 
-// fit is the narrowest one for all that was seen.
-func (s *sighting) fit() fit {
+// fit is the narrowest one for all that was seen: a text when there is no other,
+// unless the policy is to give each kind a column of its own.
+func (s *sighting) fit(policy string) fit {
 	const numbers = 1<<fitLong | 1<<fitDouble
-	if s.kinds == numbers {
+	kinds := s.kinds
+	if policy == NewColumn && kinds&numbers == numbers && s.first != fitText && s.first != fitJSON && s.first != fitBoolean {
 		return fitDouble
 	}
+	if kinds == numbers {
+		return fitDouble
+	}
+	kinds &^= kindWide
 	for f := fitBoolean; f <= fitJSON; f++ {
-		if s.kinds == 1<<f {
+		if kinds == 1<<f {
 			return f
 		}
+	}
+	if policy == NewColumn || policy == Fail {
+		return s.first
 	}
 	return fitMixed
 }
 
 // promote makes columns for fields, as many as the budget allows.
-func (p *plan) promote(seen []sighting, budget int) []hudi.Column {
-	taken := newNames(hudi.MetaOperation, hudi.ColumnID, hudi.ColumnRev, hudi.ColumnRevOrder, hudi.ColumnOp, hudi.ColumnDeleted,
-		ColumnSeq, hudi.ColumnLeaves, hudi.ColumnAttachments, hudi.ColumnRescued, hudi.ColumnDoc, "_key", "_db")
+func (p *plan) promote(seen []sighting, o *Options) []hudi.Column {
+	taken := newNames(reserved()...)
 	columns := p.schema.Columns()
 	for i := range columns {
 		taken.take(columns[i].Name)
 	}
 	var more []hudi.Column
 	for _, s := range seen {
-		if p.documents >= budget {
+		if p.documents >= o.MaxColumns {
 			break
 		}
 		f := &p.fields[s.field]
-		f.role, f.fit, f.column = roleColumn, s.fit(), len(columns)+len(more)
+		note := columnNote{steps: []step{{key: f.name, index: -1}}}
+		if f.beside != nil {
+			note.beside = true
+			note.steps = f.beside.steps()
+			note.text = s.fit(AsString)
+		} else {
+			note.text = s.fit(o.Conflict)
+		}
 		name := taken.column(f.name)
-		more = append(more, hudi.Column{Name: name, Kind: f.fit.kind(), Doc: columnDoc(f.name, name, f.fit)})
+		f.role, f.target = roleColumn, &target{column: len(columns) + len(more), fit: note.text, path: f.name, whole: true, conflict: o.Conflict}
+		if f.beside != nil {
+			f.target.path, f.target.whole, f.target.conflict = f.beside.path, f.beside.whole, Rescue
+		} else if o.Conflict == AsString || o.Conflict == NewColumn {
+			f.target.beside = newBeside()
+		}
+		more = append(more, hudi.Column{Name: name, Kind: note.text.kind(), Doc: note.doc(name)})
 		p.documents++
 	}
 	return more
+}
+
+// steps is where the target's values stand.
+func (t *target) steps() []step {
+	if t.whole {
+		return []step{{key: t.path, index: -1}}
+	}
+	steps, err := parsePath(t.path)
+	if err != nil { // it was made by pathText
+		return []step{{key: t.path, index: -1}}
+	}
+	return steps
 }
 
 // settled is the place from which on fields got no column. Those that did are
@@ -117,10 +158,10 @@ func (p *plan) promote(seen []sighting, budget int) []hudi.Column {
 func (p *plan) settled() int {
 	place := p.first
 	for i := p.first; i < len(p.fields); i++ {
-		if f := p.fields[i]; f.role == roleColumn || f.partition {
+		if f := p.fields[i]; (f.role == roleColumn && f.beside == nil) || f.partition {
 			p.fields[i], p.fields[place] = p.fields[place], f
-			p.byName[f.name] = place
-			p.byName[p.fields[i].name] = i
+			p.at(i)
+			p.at(place)
 			place++
 		}
 	}
@@ -129,6 +170,13 @@ func (p *plan) settled() int {
 		p.fields[i].next, p.fields[i].counted = 0, -1
 	}
 	return place
+}
+
+// at notes where a field stands now.
+func (p *plan) at(i int) {
+	if f := &p.fields[i]; f.beside == nil {
+		p.byName[f.name] = i
+	}
 }
 
 // widen gives all rows of the batch the width of the extended schema.
@@ -146,72 +194,28 @@ func (n *Normalizer) widen() {
 }
 
 // deliver puts a value that waited into its new column, or to the rescued ones.
-func (n *Normalizer) deliver(w *waiting) {
+func (n *Normalizer) deliver(w waiting) {
 	if w.replaced {
 		return
 	}
 	f := &n.plan.fields[w.field]
-	if f.role == roleColumn {
-		if v, ok := n.fitted(f.fit, n.bodies[w.record], &w.value); ok {
-			n.result.Records[w.record].Row[f.column] = v
-			return
+	body := n.bodies[w.record]
+	if f.role != roleColumn {
+		r := rescue{record: w.record, name: f.name, value: w.value, budget: true}
+		if f.beside != nil {
+			r.name, r.path = f.beside.path, !f.beside.whole
 		}
+		n.rescues = append(n.rescues, r)
+		return
 	}
-	n.rescues = append(n.rescues, rescue{record: w.record, name: f.name, value: w.value, budget: f.role != roleColumn})
-}
-
-// rescue writes the _rescued column: a JSON object from field name to the
-// value's JSON text, in the order of the document.
-func (n *Normalizer) rescue() {
-	slices.SortStableFunc(n.rescues, func(a, b rescue) int {
-		return cmp.Or(cmp.Compare(a.record, b.record), cmp.Compare(a.value.start, b.value.start))
-	})
-	for rest := n.rescues; len(rest) > 0; {
-		k := 1
-		for k < len(rest) && rest[k].record == rest[0].record {
-			k++
-		}
-		n.rescueRow(lastOnes(rest[:k]))
-		rest = rest[k:]
+	g := f.target
+	v, ok := n.fitted(g, body, &w.value)
+	if !ok {
+		n.misfit(g, body, w.record, &w.value)
+		return
 	}
-}
-
-func (n *Normalizer) rescueRow(rs []rescue) {
-	n.buf = n.buf[:0]
-	sep := byte('{')
-	for i := range rs {
-		r := &rs[i]
-		if r.value.kind == tokenNull {
-			continue
-		}
-		n.result.Stats.Rescued++
-		if r.budget {
-			n.result.Stats.OverBudget++
-		}
-		n.buf = append(n.buf, sep)
-		n.buf = appendQuoted(n.buf, r.name)
-		n.buf = append(n.buf, ':')
-		n.buf = append(n.buf, n.bodies[r.record][r.value.start:r.value.end]...)
-		sep = ','
+	n.result.Records[w.record].Row[g.column] = v
+	if n.exact && g.whole && !n.tells(g, v, body, &w.value) {
+		n.rescues = append(n.rescues, rescue{record: w.record, name: g.path, value: w.value, exact: true})
 	}
-	if len(n.buf) > 0 {
-		n.buf = append(n.buf, '}')
-		n.result.Records[rs[0].record].Row[n.plan.rescued] = hudi.StringOf(n.arena.copy(n.buf))
-	}
-}
-
-// lastOnes keeps the last of the values of each name. The names of columns come
-// once; only those without one may come again.
-func lastOnes(rs []rescue) []rescue {
-	if len(rs) == 1 {
-		return rs
-	}
-	last := make(map[string]int, len(rs))
-	for i := range rs {
-		if j, ok := last[rs[i].name]; ok {
-			rs[j].value.kind = tokenNull
-		}
-		last[rs[i].name] = i
-	}
-	return rs
 }

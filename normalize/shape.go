@@ -109,8 +109,10 @@ func (n *Normalizer) live(c *changes.Change, r hudi.Record) string {
 		n.cursor.row = n.carve()
 	}
 	n.cursor = cursor{change: c, row: n.cursor.row, record: len(n.result.Records)}
+	failed := n.failed
 	err := n.scan.object(c.Body)
 	if err != nil || n.cursor.foreign {
+		n.failed = failed
 		n.plan.undo(fields, n.cursor.record)
 		n.waiting, n.rescues = n.waiting[:waiting], n.rescues[:rescues]
 		clear(n.cursor.row)
@@ -118,6 +120,11 @@ func (n *Normalizer) live(c *changes.Change, r hudi.Record) string {
 			return err.Error()
 		}
 		return "the body's _id is that of another document"
+	}
+	for _, g := range n.plan.required {
+		if n.cursor.row[g.column].IsNull() {
+			n.fail(g, n.cursor.record, "no value, and it is declared as not nullable")
+		}
 	}
 	r.Row, n.cursor.row = n.cursor.row, nil
 	n.fill(r.Row, c, r.Order)

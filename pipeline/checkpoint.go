@@ -52,12 +52,31 @@ func (p *Ingest) checkPinned(ctx context.Context, v *table.View) error {
 	if err := errors.Join(have.Check(p.o.pins()), have.CheckFiles(ctx, v, p.o.pins())); err != nil {
 		return err
 	}
+	if err := p.checkColumns(ctx, v); err != nil {
+		return err
+	}
 	if len(have.stale) == 0 {
 		return nil
 	}
 	// A rebucketing died after its commit, which is what counts.
 	if err := p.o.Table.UpdateProperties(ctx, have.stale); err != nil {
 		return fmt.Errorf("bring hoodie.properties up to %s: %w", have.Where, err)
+	}
+	return nil
+}
+
+// checkColumns compares the table's columns to those that are declared, so that
+// a run fails before it reads anything.
+func (p *Ingest) checkColumns(ctx context.Context, v *table.View) error {
+	schema, err := v.Schema(ctx)
+	if errors.Is(err, table.ErrNoSchema) {
+		return nil
+	}
+	if err == nil {
+		err = p.o.Normalizer.Check(schema)
+	}
+	if err != nil {
+		return fmt.Errorf("compare the table's columns: %w", err)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (c *checker) composites(s *hudi.Schema) {
 			costs[cost] = append(costs[cost], column.Name)
 		}
 	}
-	for _, cost := range []string{costTimestamp, costList, costDecimal, costOther} {
+	for _, cost := range []string{costTimestamp, costDate, costFixed, costList, costDecimal, costOther} {
 		if names := costs[cost]; len(names) > 0 {
 			c.warn("table.composites", "keep to booleans, numbers and strings, as couch2hudi does, where these readers matter",
 				"columns that are no plain values: %s; %s", few(names), cost)
@@ -69,6 +69,8 @@ const (
 	costTimestamp = "Hive's real-time reader fails on timestamps"
 	costList      = "Hive fails on three-level lists, two-level ones hold no null and Flink reads an empty one as [null]"
 	costDecimal   = "Flink fails on decimals that are stored as INT64"
+	costDate      = "Hive's real-time reader has not been seen to read dates"
+	costFixed     = "hudi-rs and Hive's real-time reader have not been seen to read decimals"
 	costOther     = "not every engine reads them alike"
 )
 
@@ -87,8 +89,12 @@ func columnCost(c *hudi.Column) string {
 	switch {
 	case strings.Contains(t.Logical, "timestamp"):
 		return costTimestamp
+	case t.Logical == "decimal" && t.Type == "fixed":
+		return costFixed
 	case t.Logical == "decimal":
 		return costDecimal
+	case t.Logical == "date":
+		return costDate
 	case t.Type == "array":
 		return costList
 	}

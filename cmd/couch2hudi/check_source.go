@@ -15,6 +15,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -142,6 +143,7 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 		position, begun = c.checkpoint(ctx, cfg, t, s, since)
 	} else if !t.there {
 		c.ok("resume", "no table yet: run begins at %s", cfg.Source.Since)
+		c.declared(cfg)
 	}
 	if !s.answers {
 		return nil
@@ -196,6 +198,20 @@ func (c *checker) pins(ctx context.Context, cfg config.Config, t *checkedTable) 
 	c.columns(ctx, cfg, t)
 }
 
+// declared says what the columns cost with which a new table begins.
+func (c *checker) declared(cfg config.Config) {
+	n, err := newNormalizer(cfg, "table")
+	if err != nil {
+		return // config has said so
+	}
+	made, err := n.Normalize(changes.Batch{}, nil)
+	if err != nil {
+		c.fail("table.columns", err, "")
+		return
+	}
+	c.composites(made.Schema)
+}
+
 // columns asks the normalizer whether it can write to the table's columns.
 func (c *checker) columns(ctx context.Context, cfg config.Config, t *checkedTable) {
 	schema, err := t.view.Schema(ctx)
@@ -209,9 +225,13 @@ func (c *checker) columns(ctx context.Context, cfg config.Config, t *checkedTabl
 	c.composites(schema)
 	n, err := newNormalizer(cfg, t.table.Name())
 	if err == nil {
-		_, err = n.Normalize(changes.Batch{}, schema)
+		err = n.Check(schema)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, normalize.ErrDeclared):
+		c.fail("table.columns", err, "")
+		return
+	case err != nil:
 		c.fail("table.columns", err, "follow the database into a table of its own")
 		return
 	}

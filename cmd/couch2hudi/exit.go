@@ -7,6 +7,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/table"
@@ -55,7 +56,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &usage), errors.As(err, &since):
 		return exitUsage
-	case errors.Is(err, config.ErrConfig), errors.Is(err, pipeline.ErrPinned), errors.Is(err, table.ErrNoInstant):
+	case errors.Is(err, config.ErrConfig), errors.Is(err, pipeline.ErrPinned), errors.Is(err, normalize.ErrDeclared), errors.Is(err, table.ErrNoInstant):
 		return exitUsage
 	case errors.Is(err, changes.ErrRecreated):
 		return exitRecreated

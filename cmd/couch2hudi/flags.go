@@ -43,11 +43,17 @@ func shapeFlags(c *cobra.Command, file *string) {
 
 // newNormalizer is the config's, for a table of that name.
 func newNormalizer(cfg config.Config, table string) (*normalize.Normalizer, error) {
-	n, err := normalize.New(normalize.Options{Table: table, Ordering: pipeline.OrderingLeafSum, Deletes: cfg.Table.Deletes,
+	o := normalize.Options{Table: table, Ordering: pipeline.OrderingLeafSum, Deletes: cfg.Table.Deletes,
 		PartitionField: cfg.Table.Partition.Field, PartitionFormat: cfg.Table.Partition.Format,
 		PartitionTimezone: cfg.Table.Partition.Timezone, PartitionName: cfg.Table.Partition.Name,
 		BareFolders: !cfg.Table.Partition.HiveStyle, PlainFolders: !cfg.Table.Partition.URLEncode,
-		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns})
+		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns,
+		Others: cfg.Columns.Others, Conflict: cfg.Columns.OnConflict, Salt: cfg.Columns.Salt.Reveal()}
+	for _, d := range cfg.Columns.Declare {
+		o.Declare = append(o.Declare, normalize.Declared{Name: d.Name, Path: d.Path, Type: d.Type, Format: d.Format,
+			Required: d.Nullable != nil && !*d.Nullable, Conflict: d.OnConflict, Mask: d.Mask})
+	}
+	n, err := normalize.New(o)
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("table %q: %w", table, err)}
 	}

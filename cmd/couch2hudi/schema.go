@@ -24,8 +24,13 @@ type columnLine struct {
 	Name string `json:"name"`
 	// Type is the Avro type: a name, or JSON for one that has parts.
 	Type string `json:"type"`
-	// Field is the documents' field, where it is not the column's name.
+	// Field is the documents' field, or the path of a part of one, where it is not
+	// the column's name.
 	Field string `json:"field,omitempty"`
+	// Origin is "inferred" or "declared" for a column of documents.
+	Origin string `json:"origin,omitempty"`
+	// Mask is what was done to the values, if anything.
+	Mask string `json:"mask,omitempty"`
 	// Since is the first commit with the column.
 	Since string `json:"since,omitempty"`
 	Doc   string `json:"doc,omitempty"`
@@ -237,9 +242,9 @@ func (d described) print(out io.Writer, format string) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "COLUMN\tTYPE\tFIELD\tSINCE\tHOLDS")
+	_, _ = fmt.Fprintln(w, "COLUMN\tTYPE\tFIELD\tORIGIN\tMASK\tSINCE\tHOLDS")
 	for _, l := range d.lines() {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, shorten(l.Type), dash(l.Field), dash(l.Since), dash(l.Doc))
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, shorten(l.Type), dash(l.Field), dash(l.Origin), dash(l.Mask), dash(l.Since), dash(l.Doc))
 	}
 	return w.Flush()
 }
@@ -255,26 +260,47 @@ func (d described) lines() []columnLine {
 	envelope := d.envelope()
 	lines := make([]columnLine, 0, d.Len())
 	for _, c := range d.Columns() {
-		l := columnLine{Name: c.Name, Type: c.Type, Since: string(d.since[c.Name]), Doc: c.Doc}
+		l := columnLine{Name: c.Name, Type: c.Type, Since: string(d.since[c.Name]), Doc: envelope[c.Name]}
 		if l.Type == "" {
 			l.Type = c.Kind.String()
 		}
-		field, rule := normalize.FieldOf(&c)
-		if field != c.Name {
-			l.Field, l.Doc = field, ""
-		}
-		switch rule {
-		case normalize.RuleJSON:
-			l.Doc = "arrays and objects as JSON"
-		case normalize.RuleMixed:
-			l.Doc = "strings, and all else as JSON"
-		}
 		if l.Doc == "" {
-			l.Doc = envelope[c.Name]
+			l.describe(&c, envelope != nil)
 		}
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// describe says where a column of documents comes from; of a table that is none
+// of ours only what its writer noted.
+func (l *columnLine) describe(c *hudi.Column, ours bool) {
+	o := normalize.Describe(c)
+	if !ours {
+		l.Doc = c.Doc
+		return
+	}
+	l.Origin, l.Mask = "inferred", o.Mask
+	if o.Declared {
+		l.Origin = "declared"
+	}
+	if o.Path != c.Name {
+		l.Field = o.Path
+	}
+	switch o.Rule {
+	case normalize.RuleJSON:
+		l.Doc = "arrays and objects as JSON"
+	case normalize.RuleAny:
+		l.Doc = "all values as JSON"
+	case normalize.RuleMixed:
+		l.Doc = "strings, and all else as JSON"
+	}
+	switch {
+	case o.Beside:
+		l.Doc = "what does not fit the field's other column"
+	case o.Format != "":
+		l.Doc = "written as " + o.Format
+	}
 }
 
 // envelope is what the columns hold that no document's field makes; nothing in

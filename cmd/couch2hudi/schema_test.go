@@ -37,7 +37,7 @@ func TestSchemaOfTable(t *testing.T) {
 	first := firstInstant(t, dir)
 	got := columnsOf(t, want(t, 0, nil, "schema", "--table", dir))
 	for _, w := range []columnLine{
-		{Name: "n", Type: "long", Since: first},
+		{Name: "n", Type: "long", Origin: "inferred", Since: first},
 		{Name: "_id", Type: "string", Since: first, Doc: "the document's _id, the record key"},
 		{Name: "pt", Type: "string", Since: first, Doc: "the partition's value"},
 	} {

@@ -1,0 +1,217 @@
+package normalize
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+)
+
+// What a mask makes of a value. A null stays: it says nothing.
+const (
+	// MaskNone leaves values as they are. For a column that was masked before
+	// it has to be said.
+	MaskNone = "none"
+	// MaskDrop takes the member out; an array's item becomes null.
+	MaskDrop = "drop"
+	// MaskHash puts HMAC-SHA-256 with Options.Salt in its place, in hex: of a
+	// string's text, of anything else's JSON text.
+	MaskHash = "hash"
+	// MaskRedact puts "[redacted]" in its place.
+	MaskRedact = "redact"
+)
+
+const redacted = `"[redacted]"`
+
+// withheld is what is said of a text in which nothing can be masked.
+const withheld = "its text is withheld, since it cannot be read and columns are masked"
+
+// mask is what is done to a value.
+type mask uint8
+
+const (
+	maskNothing mask = iota
+	maskDrop
+	maskHash
+	maskRedact
+)
+
+// masked checks what a mask asks for.
+func (c *declared) masked(o *Options) error {
+	switch c.Mask {
+	case "":
+		return nil
+	case MaskNone:
+		c.Mask, c.unmask = "", true
+		return nil
+	case MaskDrop:
+		if c.Type != "" || c.Required || c.Conflict != "" {
+			return errors.New("with mask drop there is no column: leave its type, nullable and on_conflict out")
+		}
+		c.Type = "string"
+		return nil
+	case MaskRedact:
+	case MaskHash:
+		if o.Salt == "" {
+			return errors.New("mask hash needs a salt")
+		}
+	default:
+		return fmt.Errorf("mask %q: it is %s, %s, %s or %s", c.Mask, MaskNone, MaskDrop, MaskHash, MaskRedact)
+	}
+	if c.Type == "" {
+		c.Type = "string"
+	}
+	if c.Type != "string" {
+		return fmt.Errorf("with mask %s the column is a string, not %s", c.Mask, c.Type)
+	}
+	return nil
+}
+
+// masker masks documents. It is nil when nothing is declared so.
+type masker struct {
+	// document is the tree of what is masked, row the same below a row's member
+	// doc.
+	document, row *node
+	salt          []byte
+	scan          scanner
+	out, buf      []byte
+	sum           [sha256.Size]byte
+}
+
+func newMasker(all []declared, salt string) *masker {
+	m := &masker{document: &node{}, row: &node{}, salt: []byte(salt)}
+	some := false
+	for i := range all {
+		kind := map[string]mask{MaskDrop: maskDrop, MaskHash: maskHash, MaskRedact: maskRedact}[all[i].Mask]
+		if kind != maskNothing {
+			some = true
+			m.document.reach(all[i].steps).mask = kind
+		}
+	}
+	if !some {
+		return nil
+	}
+	m.row.keys = map[string]*node{"doc": m.document}
+	return m
+}
+
+// changes are the changes of a batch with their texts masked. The batch itself
+// stays as it is. What cannot be read is not let through: such a change is
+// broken, and says so.
+func (m *masker) changes(cs []changes.Change) []changes.Change {
+	masked := make([]changes.Change, len(cs))
+	for i := range cs {
+		c := cs[i]
+		if len(c.Raw) > 0 {
+			raw, err := m.text(m.row, c.Raw)
+			if c.Raw = raw; err != nil && c.Defect != "" {
+				c.Defect += "; " + withheld
+			}
+		}
+		if !noBody(c.Body) {
+			body, err := m.text(m.document, c.Body)
+			if c.Body = body; err != nil && c.Defect == "" {
+				c.Defect = err.Error() + "; " + withheld
+			}
+		}
+		masked[i] = c
+	}
+	return masked
+}
+
+// text is a JSON object with what is declared below a node masked: itself when
+// there is nothing of it.
+func (m *masker) text(n *node, data []byte) ([]byte, error) {
+	if err := m.scan.check(data); err != nil {
+		return nil, err
+	}
+	m.out = m.out[:0]
+	from := m.inside(n, m.scan.space(0), 0)
+	if from == 0 {
+		return data, nil
+	}
+	return append(append(make([]byte, 0, len(m.out)+len(data)-from), m.out...), data[from:]...), nil
+}
+
+// inside masks what is below the composite at place i. What stands before from
+// is in m.out already; it returns the new from.
+func (m *masker) inside(n *node, i, from int) int {
+	s := &m.scan
+	object := s.data[i] == '{'
+	var name, value token
+	i = s.space(i + 1)
+	for item := 0; s.data[i] != '}' && s.data[i] != ']'; item++ {
+		start := i
+		next := n.items[item]
+		if object {
+			s.value(i, &name)
+			i = s.colon(name.end)
+			m.buf = appendUnescaped(m.buf[:0], name.text(s.data))
+			next = n.keys[string(m.buf)]
+		}
+		s.value(i, &value)
+		i = s.space(value.end)
+		last := s.data[i] != ','
+		if !last {
+			i = s.space(i + 1)
+		}
+		switch {
+		case next == nil:
+		case next.mask == maskDrop && object:
+			from = m.drop(from, start, i, last)
+		default:
+			from = m.value(next, &value, from)
+		}
+	}
+	return from
+}
+
+// drop takes out a member from start to the place of the next one, or that of
+// the closing brace.
+func (m *masker) drop(from, start, next int, last bool) int {
+	m.out = append(m.out, m.scan.data[from:start]...)
+	if last {
+		m.out = bytes.TrimSuffix(bytes.TrimRight(m.out, " \t\r\n"), []byte(","))
+	}
+	return next
+}
+
+// value masks one value, or what is below it.
+func (m *masker) value(n *node, t *token, from int) int {
+	switch {
+	case t.kind == tokenNull:
+		return from
+	case n.mask == maskNothing && t.kind == tokenComposite:
+		return m.inside(n, t.start, from)
+	case n.mask == maskNothing:
+		return from
+	}
+	m.out = append(m.out, m.scan.data[from:t.start]...)
+	switch n.mask {
+	case maskHash:
+		m.out = m.hash(m.out, t)
+	case maskRedact:
+		m.out = append(m.out, redacted...)
+	default:
+		m.out = append(m.out, "null"...)
+	}
+	return t.end
+}
+
+// hash appends the HMAC of a value as a JSON string.
+func (m *masker) hash(dst []byte, t *token) []byte {
+	text := m.scan.data[t.start:t.end]
+	if t.kind == tokenString || t.kind == tokenEscaped {
+		m.buf = appendUnescaped(m.buf[:0], t.text(m.scan.data))
+		text = m.buf
+	}
+	h := hmac.New(sha256.New, m.salt)
+	_, _ = h.Write(text) // a hash never fails
+	dst = append(dst, '"')
+	dst = hex.AppendEncode(dst, h.Sum(m.sum[:0]))
+	return append(dst, '"')
+}
