@@ -120,16 +120,12 @@ func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) e
 		return err
 	}
 	p.only = r.holds
-	wrote, err := r.written(ctx)
+	r.o = o
+	wrote, err := r.wanted(ctx)
 	if err != nil {
 		return err
 	}
-	partitions := o.within(slices.Sorted(maps.Keys(wrote)))
-	maps.DeleteFunc(wrote, func(partition string, _ map[hudi.FileID]*group) bool { return !slices.Contains(partitions, partition) })
-	if err := r.complete(ctx, wrote); err != nil {
-		return err
-	}
-	for _, partition := range partitions {
+	for _, partition := range slices.Sorted(maps.Keys(wrote)) {
 		found, err := r.cut(ctx, partition, wrote[partition])
 		if err != nil {
 			return err
@@ -146,6 +142,18 @@ func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) e
 		}
 	}
 	return nil
+}
+
+// wanted is what the range wrote to the partitions that are asked for, all of
+// which is still there.
+func (r *span) wanted(ctx context.Context) (map[string]map[hudi.FileID]*group, error) {
+	wrote, err := r.written(ctx)
+	if err != nil {
+		return nil, err
+	}
+	partitions := r.o.within(slices.Collect(maps.Keys(wrote)))
+	maps.DeleteFunc(wrote, func(p string, _ map[hudi.FileID]*group) bool { return !slices.Contains(partitions, p) })
+	return wrote, r.complete(ctx, wrote)
 }
 
 // group is what the range wrote to one file group.

@@ -9,7 +9,6 @@ import (
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
-	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -60,7 +59,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, changes.ErrRecreated):
 		return exitRecreated
-	case errors.Is(err, changes.ErrPosition), errors.Is(err, reader.ErrCleaned), errors.Is(err, table.ErrArchived), errors.Is(err, table.ErrCleaned):
+	case errors.Is(err, changes.ErrPosition), isGone(err):
 		return exitGone
 	case errors.Is(err, table.ErrHeld), errors.Is(err, table.ErrBusy):
 		return exitHeld

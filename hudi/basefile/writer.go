@@ -42,6 +42,9 @@ type WriterOptions struct {
 	// compression, and so about what the writer holds in memory; 0 means
 	// DefaultRowGroupBytes.
 	RowGroupBytes int64
+	// Bare writes plain Parquet of the rows alone: no meta columns, no key range
+	// and no filter. Of a record only the row counts, and Stamp and FileName not.
+	Bare bool
 }
 
 // Writer writes one base file. Record keys should come in UTF-16 order; the
@@ -54,8 +57,10 @@ type Writer struct {
 	// file is made with the first batch: what is in it decides encodings.
 	file   *parquet.GenericWriter[any]
 	leaves []*parquet.ColumnWriter
-	batch  columns
-	arena  []byte
+	// metas is how many meta columns stand in front.
+	metas int
+	batch columns
+	arena []byte
 	// lent is how many bytes of the batch are the record's own.
 	lent    int
 	rows    int
@@ -92,7 +97,7 @@ const (
 
 // NewWriter makes a writer of rows of schema s. It does not close w.
 func NewWriter(w io.Writer, s *hudi.Schema, o WriterOptions) (*Writer, error) {
-	if o.FileName == "" || o.Stamp.Instant == "" {
+	if !o.Bare && (o.FileName == "" || o.Stamp.Instant == "") {
 		return nil, fmt.Errorf("%w: a base file needs its name and an instant", ErrRecord)
 	}
 	if o.RowGroupBytes <= 0 {
@@ -102,6 +107,9 @@ func NewWriter(w io.Writer, s *hudi.Schema, o WriterOptions) (*Writer, error) {
 		return nil, err
 	}
 	text := s.AvroWithMeta()
+	if o.Bare {
+		text = s.Avro()
+	}
 	parsed, err := avro.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("parse the schema of the rows: %w", err)
@@ -111,9 +119,13 @@ func NewWriter(w io.Writer, s *hudi.Schema, o WriterOptions) (*Writer, error) {
 		return nil, err
 	}
 	bw := &Writer{o: o, schema: s, avro: text, out: &tail{w: w}}
-	next := metaCount
+	bw.metas = metaCount
+	if o.Bare {
+		bw.metas = 0
+	}
+	next := bw.metas
 	for i := range s.Columns() {
-		bw.layout = append(bw.layout, newLeafColumn(&s.Columns()[i], parsed.Type().Fields[metaCount+i].Type, &next))
+		bw.layout = append(bw.layout, newLeafColumn(&s.Columns()[i], parsed.Type().Fields[bw.metas+i].Type, &next))
 	}
 	bw.batch = make(columns, next)
 	return bw, nil
@@ -151,7 +163,9 @@ func (w *Writer) Append(r *hudi.Record) error {
 		return fmt.Errorf("key %q: %w", r.Key.Record, err)
 	}
 	start := len(w.arena)
-	w.meta(r)
+	if !w.o.Bare {
+		w.meta(r)
+	}
 	for i := range r.Row {
 		if err := w.cell(&w.layout[i], &r.Row[i]); err != nil {
 			w.undo()
@@ -160,7 +174,11 @@ func (w *Writer) Append(r *hudi.Record) error {
 	}
 	w.rows++
 	w.group += int64(len(w.arena)-start+w.lent) + int64(len(w.batch))*4
-	w.count(r.Key.Record)
+	if w.o.Bare {
+		w.footer.Rows++
+	} else {
+		w.count(r.Key.Record)
+	}
 	if w.rows >= batchRows || len(w.arena)+w.lent >= batchBytes {
 		w.err = w.flush()
 	}
@@ -172,7 +190,7 @@ func (w *Writer) check(r *hudi.Record) error {
 	switch {
 	case r.Delete:
 		return fmt.Errorf("%w: a delete", ErrRecord)
-	case r.Key.Record == "":
+	case r.Key.Record == "" && !w.o.Bare:
 		return fmt.Errorf("%w: empty record key", ErrRecord)
 	case len(r.Row) != len(w.layout):
 		return fmt.Errorf("%w: %d cells, the schema has %d columns", ErrRecord, len(r.Row), len(w.layout))
@@ -417,7 +435,7 @@ func (w *Writer) encoding(leaf int) encoding.Encoding {
 			seen[string(b)] = struct{}{}
 		}
 	}
-	if leaf < metaCount && leaf != 1 && leaf != 2 || n > most && (len(seen)+large)*most <= n {
+	if leaf < w.metas && leaf != 1 && leaf != 2 || n > most && (len(seen)+large)*most <= n {
 		return &parquet.RLEDictionary
 	}
 	return &parquet.Plain
@@ -442,10 +460,12 @@ func (w *Writer) close() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	filter := w.keys.Filter(bloom.Rate)
-	w.file.SetKeyValueMetadata(keyBloom, filter.Encode())
-	w.file.SetKeyValueMetadata(keyBloomCode, filter.Code())
-	if w.footer.Rows > 0 {
+	if !w.o.Bare {
+		filter := w.keys.Filter(bloom.Rate)
+		w.file.SetKeyValueMetadata(keyBloom, filter.Encode())
+		w.file.SetKeyValueMetadata(keyBloomCode, filter.Code())
+	}
+	if w.footer.Rows > 0 && !w.o.Bare {
 		w.file.SetKeyValueMetadata(keyMin, w.footer.MinKey)
 		w.file.SetKeyValueMetadata(keyMax, w.footer.MaxKey)
 	}
@@ -461,6 +481,6 @@ func (w *Writer) close() error {
 	if err := w.out.finish(w.file.File().Metadata()); err != nil {
 		return err
 	}
-	w.footer.Schema, w.footer.HasBloom, w.footer.Bytes = w.avro, true, w.out.written
+	w.footer.Schema, w.footer.HasBloom, w.footer.Bytes = w.avro, !w.o.Bare, w.out.written
 	return nil
 }
