@@ -116,7 +116,7 @@ func NextArchival(ctx context.Context, v *table.View, p ArchivePolicy) ([]timeli
 // Archive moves old instants to the archive, if there are more than the policy
 // allows. It needs the table's lease, and that no commit of this process is open.
 func Archive(ctx context.Context, t *table.Table, p ArchivePolicy) (table.Archived, error) {
-	v, err := t.View(ctx)
+	v, err := t.Current(ctx)
 	if err != nil {
 		return table.Archived{}, err
 	}

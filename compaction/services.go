@@ -192,7 +192,7 @@ func (s *Services) tell(event func()) {
 // schedule plans a compaction when one is due. While one is pending that this
 // process is to run there is no other: two would only be longer on their way.
 func (s *Services) schedule(ctx context.Context) error {
-	v, err := s.o.Table.View(ctx)
+	v, err := s.o.Table.Current(ctx)
 	if err != nil {
 		return err
 	}
@@ -340,7 +340,7 @@ func (s *Services) execute(ctx context.Context) error {
 	if busy {
 		return nil
 	}
-	v, err := s.o.Table.View(ctx)
+	v, err := s.o.Table.Current(ctx)
 	if err != nil {
 		return err
 	}

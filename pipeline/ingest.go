@@ -298,12 +298,27 @@ func (p *Ingest) tell(progress Progress) {
 	}
 }
 
-// apply turns one gathered batch into a commit.
+// apply turns one gathered batch into a commit. It begins with what the last
+// commit left; when others have written since, it begins again with what is there.
 func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
-	v, err := p.o.Table.View(ctx)
-	if err != nil {
-		return Progress{}, fmt.Errorf("view table: %w", err)
+	const attempts = 8 // a background compaction comes between now and then, too
+	uncommitted := p.uncommitted
+	view := p.o.Table.Current
+	for attempt := 1; ; attempt++ {
+		v, err := view(ctx)
+		if err != nil {
+			return Progress{}, fmt.Errorf("view table: %w", err)
+		}
+		progress, err := p.applyTo(ctx, v, g)
+		if !errors.Is(err, table.ErrStale) || attempt == attempts {
+			return progress, err
+		}
+		view, p.uncommitted = p.o.Table.View, uncommitted
 	}
+}
+
+// applyTo turns a batch into a commit on a view.
+func (p *Ingest) applyTo(ctx context.Context, v *table.View, g gathered) (Progress, error) {
 	schema, err := v.Schema(ctx)
 	if errors.Is(err, table.ErrNoSchema) {
 		schema, err = nil, nil
@@ -326,7 +341,7 @@ func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
 		p.position = g.batch.Last
 		return Progress{LastSeq: string(g.batch.Last)}, nil
 	}
-	return p.commit(ctx, g, shaped, placed)
+	return p.commit(ctx, v, g, shaped, placed)
 }
 
 // due says whether a batch is worth a commit of its own.
@@ -341,8 +356,8 @@ func (p *Ingest) due(g gathered, writes int) bool {
 	return (p.o.Once && g.batch.CaughtUp) || p.o.Clock().Sub(p.lastCommit) >= emptyCommitEvery
 }
 
-func (p *Ingest) commit(ctx context.Context, g gathered, shaped normalize.Result, placed index.Tagged) (Progress, error) {
-	x, err := p.o.Table.Begin(ctx)
+func (p *Ingest) commit(ctx context.Context, v *table.View, g gathered, shaped normalize.Result, placed index.Tagged) (Progress, error) {
+	x, err := p.o.Table.BeginAt(ctx, v)
 	if err != nil {
 		return Progress{}, fmt.Errorf("begin commit: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"time"
 )
 
@@ -129,7 +130,33 @@ func (b *Bucket) ListFolders(ctx context.Context, prefix string) iter.Seq2[Objec
 	return b.list(ctx, prefix, true)
 }
 
+// ListUnknown is ListFolders of a folder, in any order, for who remembers most of
+// what is there: it yields what known says no to. known is asked once for each
+// name, a folder's without its "/". Stores that must ask for the size and time of
+// each object are spared that.
+func (b *Bucket) ListUnknown(ctx context.Context, folder string, known func(name string) bool) iter.Seq2[Object, error] {
+	d, ok := b.driver.(UnknownLister)
+	if ok {
+		return b.listed(ctx, folder, d.ListUnknown(ctx, folder, known))
+	}
+	return func(yield func(Object, error) bool) {
+		for o, err := range b.list(ctx, folder, true) {
+			if err == nil && known(strings.TrimSuffix(o.Name, "/")) {
+				continue
+			}
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
 func (b *Bucket) list(ctx context.Context, prefix string, folders bool) iter.Seq2[Object, error] {
+	return b.listed(ctx, prefix, b.driver.List(ctx, prefix, folders))
+}
+
+// listed is a driver's list with what every operation of a Bucket has.
+func (b *Bucket) listed(ctx context.Context, prefix string, list iter.Seq2[Object, error]) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		var failed error
 		start := b.now()
@@ -138,7 +165,7 @@ func (b *Bucket) list(ctx context.Context, prefix string, folders bool) iter.Seq
 			yield(Object{}, failed)
 			return
 		}
-		for o, err := range b.driver.List(ctx, prefix, folders) {
+		for o, err := range list {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -102,6 +102,15 @@ type Pruner interface {
 	Prune(ctx context.Context, folder string) error
 }
 
+// UnknownLister is a Driver that has to ask for each object which it lists, and
+// can leave that out.
+type UnknownLister interface {
+	// ListUnknown yields, in any order, what List with folders yields of a folder,
+	// which is empty or ends in "/", but for what known says yes to. It asks known
+	// once for each name; a folder's comes without the "/" at its end.
+	ListUnknown(ctx context.Context, folder string, known func(name string) bool) iter.Seq2[Object, error]
+}
+
 // Upload is a large object being written. Exactly one of Commit or Abort must
 // be called; Abort after Commit does nothing.
 type Upload interface {

@@ -27,7 +27,7 @@ type Archived struct {
 // nowhere, none falls back to pending, and the timeline has no hole. The next
 // Archive of the same instants finishes what one left. It needs the Lease.
 func (t *Table) Archive(ctx context.Context, instants []timeline.Instant) (Archived, error) {
-	if err := t.mayServe("archive"); err != nil {
+	if err := t.mayWrite("archive"); err != nil {
 		return Archived{}, err
 	}
 	states, err := t.statesFor(ctx, instants)

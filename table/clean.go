@@ -29,7 +29,7 @@ type Cleaned struct {
 // plan respects; with others since then it is an ErrConflict, and nothing was
 // deleted. Clean no plan while another is pending: FinishCleans first.
 func (t *Table) Clean(ctx context.Context, p commitmeta.CleanPlan, leases []ReadLease) (Cleaned, error) {
-	if err := t.mayServe("clean"); err != nil {
+	if err := t.mayWrite("clean"); err != nil {
 		return Cleaned{}, err
 	}
 	if len(p.Files)+len(p.Partitions) == 0 {
@@ -96,8 +96,8 @@ func unforeseen(now, foreseen []ReadLease, p commitmeta.CleanPlan) (ReadLease, b
 	return ReadLease{}, false
 }
 
-// mayServe says whether this process may change the table beside commits.
-func (t *Table) mayServe(what string) error {
+// mayWrite says whether this process may change the table.
+func (t *Table) mayWrite(what string) error {
 	if err := t.needLease(what); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (t *Table) mayServe(what string) error {
 // FinishCleans carries out what cleans that died have planned, ours or another
 // engine's, and says what. It needs the Lease.
 func (t *Table) FinishCleans(ctx context.Context) ([]Cleaned, error) {
-	if err := t.mayServe("finish a clean"); err != nil {
+	if err := t.mayWrite("finish a clean"); err != nil {
 		return nil, err
 	}
 	instants, err := t.list(ctx)
@@ -250,11 +250,8 @@ func (c *clean) remove(ctx context.Context, partition string) error {
 // put puts a state file of the clean. One that is there stays: an earlier run of
 // the same clean, or one whose answer was lost, put it.
 func (c *clean) put(ctx context.Context, s timeline.State, data []byte) error {
-	name, err := instantName(timeline.Instant{Time: c.at.Time, Action: c.at.Action, State: s})
-	if err != nil {
-		return err
-	}
-	if _, err := c.t.bucket.PutIfAbsent(ctx, name, data); err != nil && !errors.Is(err, storage.ErrExist) {
+	err := c.t.putInstant(ctx, timeline.Instant{Time: c.at.Time, Action: c.at.Action, State: s}, data)
+	if err != nil && !errors.Is(err, storage.ErrExist) {
 		return fmt.Errorf("clean %s: %w", c.at.Time, err)
 	}
 	return nil

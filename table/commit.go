@@ -33,12 +33,16 @@ func (x *Txn) Commit(ctx context.Context, b commitmeta.Body) error {
 	if err != nil {
 		return fmt.Errorf("commit %s: %w", x.instant, err)
 	}
-	if err := x.checkForeign(ctx); err != nil {
+	seen, err := x.checkForeign(ctx)
+	if err != nil {
 		return fmt.Errorf("commit %s: %w", x.instant, err)
 	}
-	if err := x.complete(ctx, data); err != nil {
+	done := x.at(timeline.Completed)
+	if done.Modified, err = x.complete(ctx, data); err != nil {
+		x.table.outdate()
 		return fmt.Errorf("commit %s: %w", x.instant, err)
 	}
+	x.table.carry(seen, done)
 	x.end()
 	// The commit stands. Markers that stay are Recover's to remove.
 	for _, marker := range x.markers {
@@ -48,16 +52,17 @@ func (x *Txn) Commit(ctx context.Context, b commitmeta.Body) error {
 	return nil
 }
 
-// complete puts the completed file: the commit point.
-func (x *Txn) complete(ctx context.Context, data []byte) error {
+// complete puts the completed file: the commit point. It says when that was by
+// the store's clock.
+func (x *Txn) complete(ctx context.Context, data []byte) (time.Time, error) {
 	name, err := instantName(x.at(timeline.Completed))
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	x.decided = true
-	_, err = x.table.bucket.PutIfAbsent(ctx, name, data)
+	o, err := x.table.bucket.PutIfAbsent(ctx, name, data)
 	if err == nil {
-		return nil
+		return o.Modified, nil
 	}
 	// Whether it took effect is not known after most errors, and if the answer
 	// to a put was lost and it was sent again, not even after ErrExist. The
@@ -68,15 +73,16 @@ func (x *Txn) complete(ctx context.Context, data []byte) error {
 	there, readErr := x.table.bucket.ReadAll(asking, name, instantLimit)
 	switch {
 	case readErr == nil && bytes.Equal(there, data):
-		return nil
+		x.table.outdate() // it is to be listed: its time is not known
+		return time.Time{}, nil
 	case readErr == nil:
-		return fmt.Errorf("%w: %s is there with other content", ErrConflict, name)
+		return time.Time{}, fmt.Errorf("%w: %s is there with other content", ErrConflict, name)
 	case errors.Is(readErr, storage.ErrNotExist) && errors.Is(err, storage.ErrExist):
-		return fmt.Errorf("%w: %s came and went", ErrConflict, name)
+		return time.Time{}, fmt.Errorf("%w: %s came and went", ErrConflict, name)
 	}
 	// Even when it is not there now, a put whose sending was cut off may still
 	// arrive.
-	return &Error{Err: fmt.Errorf("%w: %w", ErrUnknown, err), Hint: "restart the writer: it goes on from what the table holds"}
+	return time.Time{}, &Error{Err: fmt.Errorf("%w: %w", ErrUnknown, err), Hint: "restart the writer: it goes on from what the table holds"}
 }
 
 // end takes the transaction off the open ones.
@@ -203,33 +209,43 @@ func promoted(from, to hudi.Kind) bool {
 	}
 }
 
-// checkForeign refuses to commit over what somebody else has done since Begin.
-func (x *Txn) checkForeign(ctx context.Context) error {
+// checkForeign refuses to commit over what somebody else has done since Begin, and
+// gives the timeline that says so: the one listing that every commit makes.
+func (x *Txn) checkForeign(ctx context.Context) (known, error) {
 	p, err := readProperties(ctx, x.table.bucket)
 	if err != nil {
-		return err
+		return known{}, err
 	}
 	// Another engine builds a metadata table at its next write unless told not
 	// to; with one, its readers would not see our files.
 	if err := checkNoMetadataTable(p.Properties); err != nil {
-		return err
+		return known{}, err
 	}
-	now, err := x.table.list(ctx)
-	if err != nil {
-		return err
+	now := known{look: x.table.nextLook()}
+	if now.instants, err = x.table.list(ctx); err != nil {
+		return known{}, err
 	}
-	own, ok := find(now, x.instant)
+	own, ok := find(now.instants, x.instant)
 	if !ok || !own.Same(x.at(timeline.Inflight)) {
-		return hinted(ErrConflict, "let only one engine write to the table at a time", "the transaction was rolled back or replaced by somebody else")
+		return known{}, hinted(ErrConflict, "let only one engine write to the table at a time", "the transaction was rolled back or replaced by somebody else")
 	}
-	return x.conflict(now)
+	return now, x.foreign(x.conflict(now.instants))
+}
+
+// foreign is the error of somebody else's work in the way of a transaction. It may
+// have come before Begin, when that did not look.
+func (x *Txn) foreign(err error) error {
+	if err != nil && x.carried {
+		return fmt.Errorf("%w: %w", ErrStale, err)
+	}
+	return err
 }
 
 // conflict looks for writes that came to the timeline since Begin.
 func (x *Txn) conflict(now []timeline.Instant) error {
 	x.table.mu.Lock()
 	defer x.table.mu.Unlock()
-	for _, i := range differences(x.begun, now) {
+	for _, i := range timeline.Differences(x.begun, now) {
 		if x.table.own[i.Time] != nil {
 			continue
 		}

@@ -44,6 +44,7 @@ func (t *Table) BeginCompaction(ctx context.Context, at hudi.Time) (c *Compactio
 	c = &Compaction{lock: lock}
 	defer func() {
 		if err != nil {
+			t.outdate() // it may be that what is known of the compaction is wrong
 			err = errors.Join(fmt.Errorf("compact %s: %w", at, err), lock.Close())
 			c = nil
 		}
@@ -113,6 +114,7 @@ func (c *Compaction) start(ctx context.Context, t *Table, at hudi.Time) error {
 	t.mu.Unlock()
 	c.x = x
 	o, err := t.bucket.PutIfAbsent(ctx, name, nil)
+	t.outdate()
 	if err != nil {
 		c.leave()
 		if errors.Is(err, storage.ErrExist) {
@@ -214,7 +216,8 @@ func (c *Compaction) Commit(ctx context.Context, b commitmeta.Body) error {
 		err = c.check(ctx, b)
 	}
 	if err == nil {
-		err = x.complete(ctx, data)
+		_, err = x.complete(ctx, data)
+		x.table.outdate()
 	}
 	if err != nil {
 		return fmt.Errorf("commit compaction %s: %w", x.instant, err)

@@ -33,6 +33,9 @@ var (
 	ErrForeign = errors.New("another engine left unfinished work")
 	// ErrConflict: another writer has written since the transaction began.
 	ErrConflict = errors.New("another writer has written to the table")
+	// ErrStale: the view that a transaction was to begin at, or began at, is not the
+	// table as it is. Nothing is wrong: begin anew with View.
+	ErrStale = errors.New("the table has changed since it was looked at")
 	// ErrUnknown: whether the commit took effect is not known.
 	ErrUnknown = errors.New("whether the commit took effect is not known")
 	// ErrCommitted: the transaction is part of the table already.

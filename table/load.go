@@ -16,26 +16,33 @@ import (
 func (t *Table) View(ctx context.Context) (*View, error) {
 	t.viewing.Lock()
 	defer t.viewing.Unlock()
-	instants, err := t.list(ctx)
-	if err != nil {
+	return t.look(ctx)
+}
+
+// look makes the view of a new listing; t.viewing is held.
+func (t *Table) look(ctx context.Context) (*View, error) {
+	k := known{look: t.nextLook(), at: t.now()}
+	var err error
+	if k.instants, err = t.list(ctx); err != nil {
 		return nil, err
 	}
+	t.keep(k)
 	// Taken after the timeline was read: a commit of ours that is on it has
 	// told its files before. Files of a later one do no harm.
 	t.mu.Lock()
 	changed := t.changed
 	t.mu.Unlock()
-	return t.viewOf(ctx, instants, changed)
+	return t.viewOf(ctx, k, changed)
 }
 
 // viewOf is the view at a listing of the timeline; t.viewing is held.
-func (t *Table) viewOf(ctx context.Context, instants []timeline.Instant, changed []change) (*View, error) {
-	was := t.view
+func (t *Table) viewOf(ctx context.Context, k known, changed []change) (*View, error) {
+	was, instants := t.view, k.instants
 	if was != nil && len(changed) == 0 && slices.EqualFunc(was.instants, instants, timeline.Instant.Same) {
+		t.viewed = k
 		return was, nil
 	}
-	v := &View{table: t, instants: instants, slices: map[string][]hudi.Slice{}}
-	v.done, v.pending, v.firstDone = statesOf(instants)
+	v := &View{table: t, instants: instants, listed: instants, firstDone: firstDone(instants), slices: map[string][]hudi.Slice{}}
 	if err := t.readPlans(ctx, v); err != nil {
 		return nil, err
 	}
@@ -48,7 +55,7 @@ func (t *Table) viewOf(ctx context.Context, instants []timeline.Instant, changed
 	} else {
 		v.files = newFiles(t.bucket)
 	}
-	t.view = v
+	t.view, t.viewed = v, k
 	t.mu.Lock()
 	t.changed = slices.Clone(t.changed[len(changed):])
 	t.forget(instants)
@@ -56,36 +63,31 @@ func (t *Table) viewOf(ctx context.Context, instants []timeline.Instant, changed
 	return v, nil
 }
 
-// statesOf says which writes are completed and which are pending, and which
-// completed one is the first that no savepoint kept from being archived.
-func statesOf(instants []timeline.Instant) (done, pending map[hudi.Time]bool, firstDone hudi.Time) {
-	done, pending = map[hudi.Time]bool{}, map[hudi.Time]bool{}
-	saved, oldest := map[hudi.Time]bool{}, hudi.Time("")
-	for _, i := range instants {
-		if i.Action == commitmeta.ActionSavepoint {
-			saved[i.Time] = true
+// firstDone is the first completed write that no savepoint kept from being
+// archived.
+func firstDone(instants []timeline.Instant) hudi.Time {
+	var oldest hudi.Time
+	for n, i := range instants {
+		if !i.Writes() || !i.Done() {
+			continue
+		}
+		if oldest == "" {
+			oldest = i.Time
+		}
+		// The savepoint of a write has its time, and stands behind it.
+		saved := false
+		for _, s := range instants[n:] {
+			if s.Time != i.Time {
+				break
+			}
+			saved = saved || s.Action == commitmeta.ActionSavepoint
+		}
+		if !saved {
+			return i.Time
 		}
 	}
-	for _, i := range instants {
-		switch {
-		case !i.Writes():
-		case !i.Done():
-			pending[i.Time] = true
-		default:
-			done[i.Time] = true
-			if oldest == "" {
-				oldest = i.Time
-			}
-			if firstDone == "" && !saved[i.Time] {
-				firstDone = i.Time
-			}
-		}
-	}
-	if firstDone == "" {
-		// All that is left are savepoints, as after a restore.
-		firstDone = oldest
-	}
-	return done, pending, firstDone
+	// All that is left are savepoints, as after a restore.
+	return oldest
 }
 
 func (t *Table) readPlans(ctx context.Context, v *View) error {
@@ -129,7 +131,7 @@ func (t *Table) readReplaced(ctx context.Context, v *View) error {
 func (t *Table) onlyOwn(was, is []timeline.Instant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, i := range differences(was, is) {
+	for _, i := range timeline.Differences(was, is) {
 		if i.Action == commitmeta.ActionCompaction {
 			continue // pending: none of its files is seen
 		}
@@ -140,34 +142,10 @@ func (t *Table) onlyOwn(was, is []timeline.Instant) bool {
 	return true
 }
 
-// differences are the instants that only one of two listings has in their
-// state.
-func differences(a, b []timeline.Instant) []timeline.Instant {
-	type key struct {
-		time   hudi.Time
-		action commitmeta.Action
-		state  timeline.State
-	}
-	seen := make(map[key]timeline.Instant, len(a))
-	for _, i := range a {
-		seen[key{i.Time, i.Action, i.State}] = i
-	}
-	var diff []timeline.Instant
-	for _, i := range b {
-		k := key{i.Time, i.Action, i.State}
-		if _, ok := seen[k]; ok {
-			delete(seen, k)
-			continue
-		}
-		diff = append(diff, i)
-	}
-	return slices.AppendSeq(diff, maps.Values(seen))
-}
-
 // keepSlices takes over the slices of partitions that no change touches, if
 // nothing else that slices depend on has changed.
 func (v *View) keepSlices(was *View, changed []change) {
-	diff := differences(was.instants, v.instants)
+	diff := timeline.Differences(was.instants, v.instants)
 	for _, i := range diff {
 		// A delta commit of ours touches the partitions of its files only.
 		if i.Writes() && i.Action != commitmeta.ActionDeltaCommit {
@@ -197,19 +175,18 @@ func (v *View) keepSlices(was *View, changed []change) {
 // forget drops what is remembered of instants older than the timeline, and
 // plans that are done; t.mu is held.
 func (t *Table) forget(instants []timeline.Instant) {
-	on := make(map[hudi.Time]bool, len(instants))
-	for _, i := range instants {
-		on[i.Time] = true
-	}
-	for i := range t.own {
-		// Not what is merely missing: the listing may be older than it.
-		if _, open := t.open[i]; !open && len(instants) > 0 && i.Before(instants[0].Time) {
-			delete(t.own, i)
+	if len(instants) > 0 && instants[0].Time != t.begins {
+		t.begins = instants[0].Time
+		for i := range t.own {
+			// Not what is merely missing: the listing may be older than it.
+			if _, open := t.open[i]; !open && i.Before(t.begins) {
+				delete(t.own, i)
+			}
 		}
 	}
-	for i := range t.plans {
-		if !on[i] {
-			delete(t.plans, i)
+	for at := range t.plans {
+		if !slices.ContainsFunc(instants, func(i timeline.Instant) bool { return i.Time == at }) {
+			delete(t.plans, at)
 		}
 	}
 }

@@ -342,6 +342,7 @@ func (t *Table) removeEach(ctx context.Context, prefix string, gone func(name st
 
 // removeInstant deletes files of an instant in the given order of states.
 func (t *Table) removeInstant(ctx context.Context, i timeline.Instant, states ...timeline.State) error {
+	defer t.outdate()
 	for _, s := range states {
 		name, err := instantName(timeline.Instant{Time: i.Time, Action: i.Action, State: s})
 		if err != nil {

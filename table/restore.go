@@ -112,7 +112,7 @@ func (r *restore) targets() []timeline.Instant {
 // planRestore finds what is to be taken back, and its files.
 func (t *Table) planRestore(ctx context.Context, v *View, to hudi.Time) (*restore, map[hudi.Time][]found, error) {
 	r := &restore{plan: commitmeta.RestorePlan{Savepoint: to}}
-	if !v.done[to] {
+	if !v.done(to) {
 		return nil, nil, v.noInstant(to)
 	}
 	for _, i := range slices.Backward(v.instants) {
@@ -223,11 +223,8 @@ func (t *Table) beginRestore(ctx context.Context, v *View, r *restore) error {
 // putRestore puts a state file of a restore. One that is there stays: an earlier
 // run of the same restore, or one whose answer was lost, put it.
 func (t *Table) putRestore(ctx context.Context, at hudi.Time, s timeline.State, data []byte) error {
-	name, err := instantName(timeline.Instant{Time: at, Action: commitmeta.ActionRestore, State: s})
-	if err != nil {
-		return err
-	}
-	if _, err := t.bucket.PutIfAbsent(ctx, name, data); err != nil && !errors.Is(err, storage.ErrExist) {
+	err := t.putInstant(ctx, timeline.Instant{Time: at, Action: commitmeta.ActionRestore, State: s}, data)
+	if err != nil && !errors.Is(err, storage.ErrExist) {
 		return err
 	}
 	return nil

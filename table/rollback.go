@@ -92,11 +92,8 @@ func (t *Table) finish(ctx context.Context, r *rollback) error {
 // putRollback puts a state file of a rollback. One that is there stays: an
 // earlier run of the same rollback, or one whose answer was lost, put it.
 func (t *Table) putRollback(ctx context.Context, r *rollback, s timeline.State, data []byte) error {
-	name, err := instantName(timeline.Instant{Time: r.at, Action: commitmeta.ActionRollback, State: s})
-	if err != nil {
-		return err
-	}
-	if _, err = t.bucket.PutIfAbsent(ctx, name, data); err != nil && !errors.Is(err, storage.ErrExist) {
+	err := t.putInstant(ctx, timeline.Instant{Time: r.at, Action: commitmeta.ActionRollback, State: s}, data)
+	if err != nil && !errors.Is(err, storage.ErrExist) {
 		return fmt.Errorf("roll back %s: %w", r.target, err)
 	}
 	return nil
@@ -149,7 +146,7 @@ func (t *Table) filesOf(ctx context.Context, instants, dead []timeline.Instant) 
 	}
 	// A log file's name says whose base it is on, not who wrote it.
 	for _, f := range logs {
-		writers, err := t.writers(ctx, f.object())
+		writers, _, err := t.writers(ctx, f.object())
 		if err != nil {
 			return nil, err
 		}
@@ -235,29 +232,33 @@ func (t *Table) namedLogs(ctx context.Context, instants []timeline.Instant) (map
 }
 
 // writers are the instants with blocks in a log file; none when it is not
-// there or holds no whole block.
-func (t *Table) writers(ctx context.Context, object string) ([]hudi.Time, error) {
+// there or holds no whole block. whole says that it holds nothing else.
+func (t *Table) writers(ctx context.Context, object string) (instants []hudi.Time, whole bool, err error) {
 	r, err := t.bucket.Open(ctx, object)
 	if errors.Is(err, storage.ErrNotExist) {
-		return nil, nil
+		return nil, true, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	instants, _, err := timeline.LogInstants(r, r.Size())
+	instants, whole, err = timeline.LogInstants(r, r.Size())
 	if err = errors.Join(err, r.Close()); err != nil {
-		return nil, fmt.Errorf("read %q: %w", object, err)
+		return nil, false, fmt.Errorf("read %q: %w", object, err)
 	}
-	return instants, nil
+	return instants, whole, nil
 }
 
 // wroteAlone says whether an instant is the only one with blocks in a log file
-// that it is known to have written to. A file that is not there, or that holds
-// no whole block, is nobody else's.
+// that it is known to have written to, or was about to. A file that is not there,
+// or that holds no whole block, is nobody else's; a whole one without a block of
+// the instant is another's, who was quicker to take its name.
 func (t *Table) wroteAlone(ctx context.Context, object string, at hudi.Time) (bool, error) {
-	instants, err := t.writers(ctx, object)
+	instants, whole, err := t.writers(ctx, object)
 	if err != nil {
 		return false, err
+	}
+	if whole && len(instants) > 0 && !slices.Contains(instants, at) {
+		return false, nil
 	}
 	for _, i := range instants {
 		if i != at {

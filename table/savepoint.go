@@ -49,7 +49,7 @@ func (t *Table) save(ctx context.Context, at hudi.Time, by, comment string) (Sav
 	if at == "" {
 		at = v.Last()
 	}
-	if !v.done[at] {
+	if !v.done(at) {
 		return Savepoint{}, v.noInstant(at)
 	}
 	from, err := at.Next()
@@ -98,15 +98,11 @@ func namesOf(list []hudi.Slice) []string {
 
 func (t *Table) putSavepoint(ctx context.Context, at hudi.Time, data []byte) error {
 	for _, s := range []timeline.State{timeline.Inflight, timeline.Completed} {
-		name, err := instantName(timeline.Instant{Time: at, Action: commitmeta.ActionSavepoint, State: s})
-		if err != nil {
-			return err
-		}
 		content := data
 		if s == timeline.Inflight {
 			content = nil
 		}
-		_, err = t.bucket.PutIfAbsent(ctx, name, content)
+		err := t.putInstant(ctx, timeline.Instant{Time: at, Action: commitmeta.ActionSavepoint, State: s}, content)
 		switch {
 		case errors.Is(err, storage.ErrExist) && s == timeline.Completed:
 			return hinted(ErrSavepoint, "delete that one first", "%s", at)

@@ -42,11 +42,7 @@ func (t *Table) Schedule(ctx context.Context, p commitmeta.CompactionPlan) (hudi
 	if err != nil {
 		return "", err
 	}
-	name, err := instantName(timeline.Instant{Time: at, Action: commitmeta.ActionCompaction, State: timeline.Requested})
-	if err != nil {
-		return "", err
-	}
-	if _, err := t.bucket.PutIfAbsent(ctx, name, data); err != nil {
+	if err := t.putInstant(ctx, timeline.Instant{Time: at, Action: commitmeta.ActionCompaction, State: timeline.Requested}, data); err != nil {
 		return "", fmt.Errorf("schedule compaction %s: %w", at, err)
 	}
 	return at, nil

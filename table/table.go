@@ -67,6 +67,7 @@ type Table struct {
 	partitioning hudi.Partitioning
 	options      Options
 	bodies       *bodyCache
+	lister       *timeline.Lister
 	archive      *archiveRanges
 
 	// starting is held while a delta commit begins or a compaction is planned:
@@ -75,11 +76,16 @@ type Table struct {
 	// viewing is held while a view is made, which reads; mu only for moments.
 	viewing sync.Mutex
 	view    *View // guarded by viewing
+	viewed  known // what view was made of; guarded by viewing
 
 	mu      sync.Mutex
 	leased  bool
 	last    hudi.Time            // the latest instant time handed out
+	known   known                // the timeline as it was last seen
+	looks   uint64               // counts looks at the timeline, and changes of it
+	stale   uint64               // the last change that made known wrong
 	open    map[hudi.Time]*Txn   // transactions begun and not finished
+	begins  hudi.Time            // the first instant of the timeline
 	own     ownInstants          // instants that this Table put on the timeline
 	changed []change             // files added or removed since the last view
 	folders map[string]bool      // partitions known to have a metafile
@@ -119,7 +125,10 @@ func Create(ctx context.Context, b *storage.Bucket, c CreateOptions, o Options) 
 	if err != nil {
 		return nil, err
 	}
-	t := newTable(b, p, o)
+	t, err := newTable(b, p, o)
+	if err != nil {
+		return nil, err
+	}
 	if ok, err := Exists(ctx, b); err != nil {
 		return nil, err
 	} else if ok {
@@ -154,17 +163,24 @@ func Open(ctx context.Context, b *storage.Bucket, o Options) (*Table, error) {
 			return nil, err
 		}
 	}
-	t := newTable(b, p.Properties, o)
+	t, err := newTable(b, p.Properties, o)
+	if err != nil {
+		return nil, err
+	}
 	if len(p.List(hudi.PropPartitionFields)) <= 1 {
 		t.partitioning, err = p.Partitioning()
 	}
 	return t, err
 }
 
-func newTable(b *storage.Bucket, p hudi.Properties, o Options) *Table {
-	return &Table{bucket: b, properties: p, options: o, bodies: newBodyCache(bodyCacheBytes),
+func newTable(b *storage.Bucket, p hudi.Properties, o Options) (*Table, error) {
+	l, err := timeline.NewLister(b, hudi.Version6)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{bucket: b, properties: p, options: o, bodies: newBodyCache(bodyCacheBytes), lister: l,
 		archive: &archiveRanges{byFile: map[archiveFile]timeRange{}, extras: map[string]archivedExtra{}},
-		open:    map[hudi.Time]*Txn{}, own: ownInstants{}, folders: map[string]bool{}, plans: map[hudi.Time]*plans{}}
+		open:    map[hudi.Time]*Txn{}, own: ownInstants{}, folders: map[string]bool{}, plans: map[hudi.Time]*plans{}}, nil
 }
 
 // Properties are the table's properties as they were when it was opened.
@@ -275,7 +291,7 @@ func (t *Table) nextTime(instants []timeline.Instant) (hudi.Time, error) {
 
 // list reads the timeline.
 func (t *Table) list(ctx context.Context) ([]timeline.Instant, error) {
-	return timeline.List(ctx, t.bucket, hudi.Version6)
+	return t.lister.List(ctx)
 }
 
 // name is the object name of an instant's file.

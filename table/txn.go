@@ -42,6 +42,7 @@ type Txn struct {
 	action  commitmeta.Action
 	view    *View
 	begun   []timeline.Instant // the timeline as Begin found it
+	carried bool               // begun was not listed
 
 	mu      sync.Mutex
 	files   map[string]*upload // by object name
@@ -61,6 +62,33 @@ func (t *Table) Begin(ctx context.Context) (*Txn, error) {
 	return t.beginAction(ctx, commitmeta.ActionDeltaCommit)
 }
 
+// BeginAt is Begin on a view that the caller has worked with already, the one that
+// Current, or View, gave last. It does not list the timeline: what others did
+// since the view was made is found by Commit. The error is an ErrStale when
+// something else is known of the table by now: take View and begin anew.
+func (t *Table) BeginAt(ctx context.Context, v *View) (*Txn, error) {
+	if err := t.mayWrite("begin"); err != nil {
+		return nil, err
+	}
+	t.starting.Lock()
+	defer t.starting.Unlock()
+	is, carried := t.current(v)
+	if !is {
+		return nil, fmt.Errorf("begin: %w", ErrStale)
+	}
+	if err := t.mayBegin(ctx, v.instants, false); err != nil {
+		return nil, err
+	}
+	x, err := t.begin(ctx, v, commitmeta.ActionDeltaCommit)
+	if errors.Is(err, storage.ErrExist) {
+		return nil, fmt.Errorf("%w: %w", ErrStale, err) // another writer has taken the very millisecond
+	}
+	if x != nil {
+		x.carried = carried
+	}
+	return x, err
+}
+
 // BeginReplace begins a replacecommit: its body may name file groups that the
 // files of the transaction take the place of. Beside what Begin refuses, a
 // pending compaction is an ErrForeign: it would be of groups that are gone.
@@ -69,11 +97,8 @@ func (t *Table) BeginReplace(ctx context.Context) (*Txn, error) {
 }
 
 func (t *Table) beginAction(ctx context.Context, a commitmeta.Action) (*Txn, error) {
-	if err := t.needLease("begin"); err != nil {
+	if err := t.mayWrite("begin"); err != nil {
 		return nil, err
-	}
-	if t.options.ReadOnly {
-		return nil, fmt.Errorf("begin: %w: the table was opened to be read only", ErrUnsupported)
 	}
 	t.starting.Lock()
 	defer t.starting.Unlock()
@@ -127,6 +152,7 @@ func (t *Table) begin(ctx context.Context, v *View, a commitmeta.Action) (*Txn, 
 		if _, err := t.bucket.PutIfAbsent(ctx, name, content[s]); err != nil {
 			// What was put already is a dead writer's: Recover's to remove.
 			x.end()
+			t.outdate()
 			return nil, fmt.Errorf("begin %s: %w", instant, err)
 		}
 	}
@@ -331,6 +357,11 @@ func (u *upload) Write(p []byte) (int, error) { return u.up.Write(p) }
 // Commit implements storage.Upload.
 func (u *upload) Commit() (storage.Object, error) {
 	o, err := u.up.Commit()
+	if errors.Is(err, storage.ErrExist) {
+		// Another writer has put a file of that name: a roll-back must leave it.
+		u.drop()
+		return o, u.txn.foreign(fmt.Errorf("%w: %w", ErrConflict, err))
+	}
 	if err != nil {
 		return o, err
 	}

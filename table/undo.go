@@ -15,7 +15,7 @@ import (
 
 // mayUndo refuses to take completed writes back beside anything unfinished.
 func (t *Table) mayUndo(ctx context.Context, what string, instants []timeline.Instant) error {
-	if err := t.mayServe(what); err != nil {
+	if err := t.mayWrite(what); err != nil {
 		return err
 	}
 	for at := range t.writing() {
@@ -145,11 +145,8 @@ func notPlain(i timeline.Instant, what string) error {
 // reopen makes a completed instant inflight again: from then on no reader sees what
 // it wrote, and it can be rolled back as a failed one.
 func (t *Table) reopen(ctx context.Context, i timeline.Instant, kind commitmeta.Action) error {
-	inflight, err := instantName(timeline.Instant{Time: i.Time, Action: kind, State: timeline.Inflight})
-	if err != nil {
-		return err
-	}
-	if _, err := t.bucket.PutIfAbsent(ctx, inflight, nil); err != nil && !errors.Is(err, storage.ErrExist) {
+	err := t.putInstant(ctx, timeline.Instant{Time: i.Time, Action: kind, State: timeline.Inflight}, nil)
+	if err != nil && !errors.Is(err, storage.ErrExist) {
 		return err
 	}
 	return t.uncommit(ctx, i)
@@ -163,6 +160,7 @@ func (t *Table) uncommit(ctx context.Context, i timeline.Instant) error {
 		return err
 	}
 	t.bodies.drop(name)
+	defer t.outdate()
 	return t.bucket.DeleteIfExists(ctx, name)
 }
 

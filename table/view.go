@@ -21,11 +21,12 @@ type View struct {
 	// at is the instant to look from, "" for the newest.
 	at       hudi.Time
 	instants []timeline.Instant
-	// done are the completed writes; firstDone is the first of them that is no
-	// savepoint, before which all that is met counts as completed, and pending
-	// what is not, wherever it stands.
-	done, pending map[hudi.Time]bool
-	firstDone     hudi.Time
+	// listed are all instants of the active timeline, also when the view is AsOf
+	// or Reaching. firstDone is the first completed write on it that is no
+	// savepoint: before it all that is met counts as completed, but for what is
+	// pending.
+	listed    []timeline.Instant
+	firstDone hudi.Time
 	// compacting is the pending compaction of each group, replaced the instant
 	// of the completed replacecommit that took it out.
 	compacting, replaced map[hudi.Location]hudi.Time
@@ -164,7 +165,7 @@ func (v *View) AsOf(at hudi.Time) *View {
 func (v *View) copy() *View {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return &View{table: v.table, at: v.at, instants: v.instants, done: v.done, pending: v.pending, firstDone: v.firstDone,
+	return &View{table: v.table, at: v.at, instants: v.instants, listed: v.listed, firstDone: v.firstDone,
 		compacting: v.compacting, replaced: v.replaced, files: v.files, archived: v.archived, uncut: v.uncut, slices: maps.Clone(v.slices)}
 }
 
@@ -219,15 +220,19 @@ func (v *View) Slices(ctx context.Context, partition string) ([]hudi.Slice, erro
 // completed, or older than everything completed on the active timeline, and
 // not after the view's instant. Readers ask it for each block of a log file.
 func (v *View) Committed(t hudi.Time) bool {
-	switch {
-	case v.at != "" && t.After(v.at):
-		return false
-	case v.done[t]:
-		return true
-	case v.pending[t]:
+	if v.at != "" && t.After(v.at) {
 		return false
 	}
+	if completed, there := timeline.Has(v.listed, t); there {
+		return completed
+	}
 	return v.firstDone != "" && t.Before(v.firstDone)
+}
+
+// done says whether a write is completed on the active timeline.
+func (v *View) done(t hudi.Time) bool {
+	completed, _ := timeline.Has(v.listed, t)
+	return completed
 }
 
 // Open opens a file of a partition. ctx governs the reading, too.

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
@@ -93,26 +92,13 @@ func groupOf(i Instant) group {
 	}
 }
 
-// List reads the active timeline in ascending order of time, each instant in
-// its most advanced state. Names that are no instant's are passed over.
+// List is a Lister's only listing.
 func List(ctx context.Context, b *storage.Bucket, v hudi.Version) ([]Instant, error) {
-	folder, err := Folder(v)
+	l, err := NewLister(b, v)
 	if err != nil {
 		return nil, err
 	}
-	var all []Instant
-	for o, err := range b.ListFolders(ctx, folder) {
-		if err != nil {
-			return nil, err
-		}
-		i, ok := ParseFileName(strings.TrimPrefix(o.Name, folder))
-		if !ok {
-			continue
-		}
-		i.Modified = o.Modified
-		all = append(all, i)
-	}
-	return Merge(all), nil
+	return l.List(ctx)
 }
 
 // Merge keeps the most advanced state of each instant, in ascending order of
@@ -129,8 +115,60 @@ func Merge(all []Instant) []Instant {
 	for _, i := range best {
 		list = append(list, i)
 	}
-	slices.SortFunc(list, func(a, b Instant) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Time, b.Time), cmp.Compare(a.Action, b.Action))
-	})
+	slices.SortFunc(list, compare)
 	return list
+}
+
+// compare is the order of a timeline.
+func compare(a, b Instant) int {
+	if c := compareTimes(a.Time, b.Time); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Action, b.Action)
+}
+
+func compareTimes(a, b hudi.Time) int {
+	if c := a.Compare(b); c != 0 {
+		return c
+	}
+	return cmp.Compare(a, b)
+}
+
+// at is the place of the first instant that is not before a time.
+func at(list []Instant, t hudi.Time) int {
+	n, _ := slices.BinarySearchFunc(list, t, func(i Instant, t hudi.Time) int { return compareTimes(i.Time, t) })
+	return n
+}
+
+// Differences are the instants that only one of two timelines, both in their
+// order, has in their state.
+func Differences(a, b []Instant) []Instant {
+	var diff []Instant
+	for len(a) > 0 && len(b) > 0 {
+		c := compare(a[0], b[0])
+		switch {
+		case c == 0 && a[0].State == b[0].State:
+			a, b = a[1:], b[1:]
+			continue
+		case c == 0:
+			diff = append(diff, a[0], b[0])
+			a, b = a[1:], b[1:]
+		case c < 0:
+			diff, a = append(diff, a[0]), a[1:]
+		default:
+			diff, b = append(diff, b[0]), b[1:]
+		}
+	}
+	return append(append(diff, a...), b...)
+}
+
+// Has says whether a timeline has a write of that time, and whether it is
+// completed.
+func Has(list []Instant, t hudi.Time) (completed, there bool) {
+	for n := at(list, t); n < len(list) && list[n].Time == t; n++ {
+		if list[n].Writes() {
+			completed, there = completed || list[n].Done(), true
+		}
+	}
+	return completed, there
 }

@@ -18,7 +18,7 @@ func (c *Cache) Committed(ctx context.Context, instant hudi.Time, placed []hudi.
 	if c.state == nil || c.store == nil || c.table == nil || c.store.alive() != nil {
 		return nil
 	}
-	v, err := c.table.View(ctx)
+	v, err := c.table.Current(ctx)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,10 @@ type Driver struct {
 // maxDurable bounds Driver.durable; a folder that was forgotten costs an fsync.
 const maxDurable = 1 << 14
 
-var _ storage.Driver = (*Driver)(nil)
+var (
+	_ storage.Driver        = (*Driver)(nil)
+	_ storage.UnknownLister = (*Driver)(nil)
+)
 
 // New is a store in the folder root, which comes into being with the first
 // object. Something else than a folder at root is an error.

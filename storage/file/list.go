@@ -26,6 +26,53 @@ func (d *Driver) List(ctx context.Context, prefix string, folders bool) iter.Seq
 	}
 }
 
+// ListUnknown implements storage.UnknownLister: names cost one reading of the
+// folder, and what is known of them no more.
+func (d *Driver) ListUnknown(ctx context.Context, folder string, known func(name string) bool) iter.Seq2[storage.Object, error] {
+	return func(yield func(storage.Object, error) bool) {
+		w := walk{driver: d, yield: yield, folders: true}
+		path := filepath.Join(d.root, folder)
+		names, err := readNames(path)
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		for _, name := range names {
+			if isTemp(name) || known(folder+name) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				w.fail(err)
+				return
+			}
+			fi, err := os.Stat(filepath.Join(path, name))
+			if err != nil {
+				continue // deleted since, or a link that leads nowhere
+			}
+			if e, ok := classify(path, fs.FileInfoToDirEntry(fi)); ok && !w.entry(ctx, folder, e) {
+				return
+			}
+		}
+	}
+}
+
+// readNames are the names in a folder, in the order of the file system; none when
+// it is gone.
+func readNames(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close() //nolint:errcheck // opened for reading: nothing can be lost
+		var names []string
+		if names, err = f.Readdirnames(-1); err == nil {
+			return names, nil
+		}
+	}
+	if errors.Is(translate(err), storage.ErrNotExist) {
+		return nil, nil
+	}
+	return nil, err
+}
+
 // walk yields the objects of one list.
 type walk struct {
 	driver  *Driver

@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Driver) {
 		{"caller's buffer", testBufferReuse},
 		{"list", testList},
 		{"list folders", testFolders},
+		{"list unknown", testListUnknown},
 		{"list stops", testListStops},
 		{"delete", testDelete},
 		{"lock", testLock},

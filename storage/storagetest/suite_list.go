@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/storage"
@@ -85,6 +86,51 @@ func testFolders(t *testing.T, d storage.Driver) {
 	wantFolders(t, b, "pt=", "pt=1/", "pt=10/")
 	must[storage.Object](t)(up.Commit())
 	wantFolders(t, b, "pt=", "pt=1/", "pt=10/", "pt=3/")
+}
+
+// testListUnknown lists a folder to who knows a part of it.
+func testListUnknown(t *testing.T, d storage.Driver) {
+	b, ctx := storage.New(d, nil), t.Context()
+	for _, name := range listed() {
+		must[storage.Object](t)(b.Put(ctx, name, []byte(name)))
+	}
+	for _, c := range []struct {
+		folder       string
+		known        []string
+		asked, yield []string
+	}{
+		{"", []string{"a", "bb", "pt=2"}, []string{"Z", "a", "b", "b!", "b-c", "b.d", "b0", "bb", "pt=1", "pt=10", "pt=2", "ä", "ä0", "\uffee", "\U0001F600"},
+			[]string{"Z", "b", "b!", "b-c", "b.d/", "b0", "pt=1/", "pt=10/", "ä/", "ä0", "\uffee", "\U0001F600"}},
+		{"pt=1/", []string{"pt=1/f1", "pt=1/gone"}, []string{"pt=1/f1", "pt=1/f2", "pt=1/sub"}, []string{"pt=1/f2", "pt=1/sub/"}},
+		{"pt=1/sub/", []string{"pt=1/sub/f"}, []string{"pt=1/sub/f"}, nil},
+		{"nothing/", nil, nil, nil},
+	} {
+		var asked, yielded []string
+		known := func(name string) bool {
+			asked = append(asked, name)
+			return slices.Contains(c.known, name)
+		}
+		for o, err := range b.ListUnknown(ctx, c.folder, known) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			yielded = append(yielded, o.Name)
+			if !strings.HasSuffix(o.Name, "/") && (o.Size != int64(len(o.Name)) || o.Modified.IsZero()) {
+				t.Errorf("%+v", o)
+			}
+		}
+		slices.Sort(asked)
+		slices.Sort(yielded)
+		if !slices.Equal(asked, c.asked) || !slices.Equal(yielded, c.yield) {
+			t.Errorf("%q: asked for %q, yielded %q", c.folder, asked, yielded)
+		}
+	}
+	for _, err := range b.ListUnknown(ctx, "", func(string) bool { return false }) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		break // and no more is yielded
+	}
 }
 
 // testListStops deletes, puts and leaves in the middle of a list.
