@@ -40,6 +40,10 @@ func (n *Normalizer) member(name, value *token) {
 		n.buf = appendUnescaped(n.buf[:0], key)
 		key = n.buf
 	}
+	if n.cursor.dead {
+		n.last(key, value)
+		return
+	}
 	i := n.plan.find(n.cursor.last, key)
 	if i < 0 {
 		n.unknown(name, key, value)
@@ -103,17 +107,7 @@ func (n *Normalizer) cell(f *field, t *token) {
 		n.keepNull(f.name, t)
 		return
 	}
-	g := f.target
-	v, ok := n.fitted(g, n.scan.data, t)
-	switch {
-	case !ok:
-		n.misfit(g, n.scan.data, n.cursor.record, t)
-	case n.exact && !n.tells(g, v, n.scan.data, t):
-		n.cursor.row[g.column] = v
-		n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: f.name, value: *t, exact: true})
-	default:
-		n.cursor.row[g.column] = v
-	}
+	n.put(f.target, t)
 	for _, g := range f.more {
 		n.put(g, t)
 	}
@@ -121,11 +115,21 @@ func (n *Normalizer) cell(f *field, t *token) {
 
 // put puts a value into one column, or where its misfits go.
 func (n *Normalizer) put(g *target, t *token) {
-	if v, ok := n.fitted(g, n.scan.data, t); ok {
-		n.cursor.row[g.column] = v
+	v, ok := n.fitted(g, n.scan.data, t)
+	if !ok {
+		n.misfit(g, n.scan.data, n.cursor.record, t)
 		return
 	}
-	n.misfit(g, n.scan.data, n.cursor.record, t)
+	n.cursor.row[g.column] = v
+	n.keepText(g, v, n.scan.data, n.cursor.record, t)
+}
+
+// keepText keeps a value's text where the cell does not tell it and nothing else
+// would.
+func (n *Normalizer) keepText(g *target, v hudi.Value, body []byte, record int, t *token) {
+	if n.exact && g.whole && !n.tells(g, v, body, t) {
+		n.rescues = append(n.rescues, rescue{record: record, name: g.path, value: *t, exact: true})
+	}
 }
 
 // unset takes back what the document that is being read said before of a
@@ -167,11 +171,10 @@ func (n *Normalizer) misfit(g *target, body []byte, record int, t *token) {
 		if record < len(n.result.Records) {
 			row = n.result.Records[record].Row
 		}
-		side := target{fit: k, column: g.beside.column[k]}
-		v, ok := n.fitted(&side, body, t)
-		if row[side.column] = v; n.exact && g.whole && ok && !n.tells(&side, v, body, t) {
-			n.rescues = append(n.rescues, rescue{record: record, name: g.path, value: *t, exact: true})
-		}
+		side := target{fit: k, column: g.beside.column[k], path: g.path, whole: g.whole}
+		v, _ := n.fitted(&side, body, t) // k is what the value fits
+		row[side.column] = v
+		n.keepText(&side, v, body, record, t)
 	default:
 		if g.beside.waiting[k] < 0 {
 			n.plan.stale = true
@@ -243,6 +246,16 @@ func (n *Normalizer) setApart(name string, t *token) {
 		// A null stays too: it may replace a value of the same name.
 		n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: name, value: *t})
 	}
+}
+
+// last keeps a member of a deleted document's body: no column holds it.
+func (n *Normalizer) last(key []byte, value *token) {
+	if i, ok := n.plan.byName[string(key)]; ok {
+		if r := n.plan.fields[i].role; r == roleID || r == roleSkip {
+			return
+		}
+	}
+	n.rescues = append(n.rescues, rescue{record: n.cursor.record, name: string(key), value: *value, exact: true})
 }
 
 // unrescue takes back what the document that is being read said before under

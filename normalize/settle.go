@@ -215,7 +215,5 @@ func (n *Normalizer) deliver(w waiting) {
 		return
 	}
 	n.result.Records[w.record].Row[g.column] = v
-	if n.exact && g.whole && !n.tells(g, v, body, &w.value) {
-		n.rescues = append(n.rescues, rescue{record: w.record, name: g.path, value: w.value, exact: true})
-	}
+	n.keepText(g, v, body, w.record, &w.value)
 }

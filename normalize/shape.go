@@ -17,6 +17,8 @@ type cursor struct {
 	last int
 	// part is the partition field's value, a tokenNull when there is none.
 	part token
+	// dead says that the document is deleted.
+	dead bool
 	// foreign says that the body names another document.
 	foreign bool
 }
@@ -60,6 +62,7 @@ func (n *Normalizer) shape(cs []changes.Change, i int) {
 // record appends the record of a change, or says why it cannot.
 func (n *Normalizer) record(c *changes.Change, order int64) string {
 	r := hudi.Record{Key: hudi.Key{Record: c.ID}, Order: order, NewEra: c.Purged}
+	var body []byte
 	switch {
 	case !c.Deleted:
 		return n.live(c, r)
@@ -71,12 +74,13 @@ func (n *Normalizer) record(c *changes.Change, order int64) string {
 			return reason
 		}
 		n.result.Stats.Tombstones++
+		body = c.Body
 	}
 	// Where the key lives is what counts; the default partition is for a key
 	// that lives nowhere.
 	r.AnyPartition = true
 	r.Key.Partition = n.part.none.path
-	n.append(r, nil)
+	n.append(r, body)
 	return ""
 }
 
@@ -88,15 +92,24 @@ func (n *Normalizer) append(r hudi.Record, body []byte) {
 // tombstone makes the row of a deleted document. Its body is only looked at
 // when it is kept: what is not JSON text may not get into a column.
 func (n *Normalizer) tombstone(c *changes.Change, r *hudi.Record) string {
-	keep := n.plan.doc >= 0 && n.o.Deletes == Tombstone && !noBody(c.Body)
-	if keep {
-		if err := n.scan.check(c.Body); err != nil {
-			return err.Error()
+	keep := (n.plan.doc >= 0 || n.exact) && n.o.Deletes == Tombstone && !noBody(c.Body)
+	var err error
+	switch rescues := len(n.rescues); {
+	case keep && n.exact:
+		row := n.cursor.row // a live row's, begun
+		n.cursor = cursor{change: c, row: row, record: len(n.result.Records), dead: true}
+		if err = n.scan.object(c.Body); err != nil {
+			n.rescues = n.rescues[:rescues]
 		}
+	case keep:
+		err = n.scan.check(c.Body)
+	}
+	if err != nil {
+		return err.Error()
 	}
 	r.Row = n.carve()
 	n.fill(r.Row, c, r.Order)
-	if keep {
+	if keep && n.plan.doc >= 0 {
 		r.Row[n.plan.doc] = hudi.StringOf(c.Body)
 	}
 	return ""
