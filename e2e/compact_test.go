@@ -70,12 +70,18 @@ type compacting struct {
 	spark, rs *engine
 }
 
-// step is a commit that leaves log files: in a folder without new documents no
-// base file is written again.
+// step is a commit that leaves log files.
 func (c *compacting) step(n int) {
 	c.t.Helper()
-	c.put("2019-05-05", "one", "two", "three")
-	c.tableWriter.step(n)
+	c.stepWithLogs(n)
+}
+
+// stepWithLogs is a commit that leaves log files: in a folder without new documents
+// no base file is written again.
+func (w *tableWriter) stepWithLogs(n int) {
+	w.t.Helper()
+	w.put("2019-05-05", "one", "two", "three")
+	w.step(n)
 }
 
 // ask lets Spark schedule or run, or both.

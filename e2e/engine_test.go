@@ -20,19 +20,32 @@ import (
 // on a busy machine takes up to half a minute.
 const engineStart = 3 * time.Minute
 
-// engineKind names an engine and how oracle/serve.py starts it.
+// engineKind names an engine and how it is started: by oracle/serve.py in a Python
+// environment, or, without one, by oracle/jvm/start.sh.
 type engineKind struct {
 	name, venv string
 	args       []string
 }
 
+// command is the program that answers, with its arguments, and a file that is only
+// there when it is installed.
+func (k engineKind) command(dir, log string) (argv []string, installed string) {
+	if k.venv == "" {
+		return []string{"oracle/jvm/start.sh", dir, k.name, "--log", log}, filepath.Join(dir, k.name, ".installed")
+	}
+	python := filepath.Join(dir, k.venv, "bin", "python")
+	return append([]string{python, "oracle/serve.py", "--log", log}, k.args...), python
+}
+
 var (
-	spark015 = sync.OnceValues(starter(engineKind{"spark-0.15", "venv", []string{"spark", "--hudi-version", "0.15.0"}}))
-	spark12  = sync.OnceValues(starter(engineKind{"spark-1.2", "venv", []string{"spark", "--hudi-version", "1.2.0"}}))
-	hudiRs   = sync.OnceValues(starter(engineKind{"hudi-rs", "venv-hudirs", []string{"hudi-rs"}}))
+	spark015 = sync.OnceValues(starter(engineKind{name: "spark-0.15", venv: "venv", args: []string{"spark", "--hudi-version", "0.15.0"}}))
+	spark12  = sync.OnceValues(starter(engineKind{name: "spark-1.2", venv: "venv", args: []string{"spark", "--hudi-version", "1.2.0"}}))
+	flink    = sync.OnceValues(starter(engineKind{name: "flink"}))
+	hive     = sync.OnceValues(starter(engineKind{name: "hive"}))
+	hudiRs   = sync.OnceValues(starter(engineKind{name: "hudi-rs", venv: "venv-hudirs", args: []string{"hudi-rs"}}))
 )
 
-// engines lists all of them, for tests that ask each.
+// engines lists those that read every view quickly, for tests that ask each.
 func engines() []func() (*engine, error) {
 	return []func() (*engine, error){spark015, spark12, hudiRs}
 }
@@ -48,7 +61,7 @@ func mustEngine(t *testing.T, start func() (*engine, error)) *engine {
 	return e
 }
 
-// engine is a running oracle/serve.py. It ends when the test binary does, since
+// engine is a running oracle/serve.py or oracle/jvm/Serve. It ends when the test binary does, since
 // its standard input closes then.
 type engine struct {
 	name    string
@@ -79,15 +92,15 @@ func startEngine(k engineKind) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	python := filepath.Join(dir, k.venv, "bin", "python")
-	if _, err := os.Stat(python); err != nil {
+	e := &engine{name: k.name, log: filepath.Join(dir, k.name+".log")}
+	argv, installed := k.command(dir, e.log)
+	if _, err := os.Stat(installed); err != nil {
 		return nil, err
 	}
-	e := &engine{name: k.name, log: filepath.Join(dir, k.name+".log")}
 	if err := os.Remove(e.log); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	cmd := exec.Command(python, append([]string{"oracle/serve.py", "--log", e.log}, k.args...)...)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stderr = os.Stderr
 	if e.in, err = cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -5,13 +5,15 @@
 #
 # Afterwards: DIR/venv/bin/python         Spark (the bundles lie in the local Maven repository)
 #             DIR/venv-hudirs/bin/python  hudi-rs, no JVM
+#             jvm/start.sh DIR flink      Flink with Hudi's connector and a JDBC sink
+#             jvm/start.sh DIR hive       Hudi's input formats for Hive
 #
 # Environment:
 #   HUDI_VERSIONS     bundles to fetch (default "0.15.0 1.2.0")
 #   PYSPARK_VERSION   default 3.5.3
 #   MAVEN_REPO_LOCAL  default ~/.m2/repository
 #   PYTHON            default python3
-# Needs python3 (3.9 - 3.11) with venv, mvn, and a Java 11 or 17 runtime.
+# Needs python3 (3.9 - 3.11) with venv, mvn, and a Java 11 or 17 development kit.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -35,7 +37,7 @@ venv() { # name package...
   echo "$*" >"$stamp"
 }
 
-for tool in "$python" mvn java; do
+for tool in "$python" mvn java javac; do
   command -v "$tool" >/dev/null || fail "$tool is not installed"
 done
 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(11|17)[."]' \
@@ -52,4 +54,21 @@ for v in $hudi_versions; do
   mvn -q -B -Dmaven.repo.local="$repo" dependency:get -Dtransitive=false \
     -Dartifact="org.apache.hudi:$artifact:$v" >>"$log" 2>&1 || fail "mvn $artifact:$v"
 done
+# jvm NAME LAST...: the jars of jvm/NAME.xml, and the program of that name. The
+# jars that match LAST hold copies of other projects and come last.
+jvm() {
+  local name=$1 into=$dir/$1 stamp; shift
+  stamp=$(cd "$root/e2e/oracle/jvm" && cat "$name.xml" "${name^}.java" Serve.java | sha256sum)
+  [ -f "$into/.installed" ] && [ "$(cat "$into/.installed")" = "$stamp" ] && return 0
+  rm -rf "$into"
+  mkdir -p "$into/lib" "$into/last" "$into/classes"
+  mvn -q -B -ntp -Dmaven.repo.local="$repo" -f "$root/e2e/oracle/jvm/$name.xml" dependency:copy-dependencies \
+    -DincludeScope=runtime -DoutputDirectory="$into/lib" >>"$log" 2>&1 || fail "mvn $name.xml"
+  for jar in "$@"; do mv "$into"/lib/$jar "$into/last/"; done
+  "${JAVA_HOME:+$JAVA_HOME/bin/}javac" -nowarn -cp "$into/lib/*:$into/last/*" -d "$into/classes" \
+    "$root/e2e/oracle/jvm/Serve.java" "$root/e2e/oracle/jvm/${name^}.java" >>"$log" 2>&1 || fail "javac ${name^}.java"
+  echo "$stamp" >"$into/.installed"
+}
+jvm flink 'hive-exec-*.jar'
+jvm hive
 echo "setup: ready in $dir"
