@@ -31,6 +31,10 @@ type Options struct {
 	TempDir string
 	// Columns are the data columns to read; all by default.
 	Columns []string
+	// Schema, when set, takes the place of the table's at the time that is read:
+	// for those who read many times in a row and want the same columns. Columns
+	// and Where are of it; a column that the files lack is null.
+	Schema *hudi.Schema
 	// IncludeDeletes makes Snapshot and ReadOptimized yield tombstone rows too.
 	// Incremental always does: they are how a deletion shows.
 	IncludeDeletes bool

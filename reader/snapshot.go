@@ -145,9 +145,12 @@ type projection struct {
 // newProjection plans a reading of the rows after begin, "" for all, and puts
 // into o what may be left out.
 func newProjection(ctx context.Context, v *table.View, o *Options, begin hudi.Time) (*projection, error) {
-	s, err := v.Schema(ctx)
-	if err != nil {
-		return nil, err
+	s := o.Schema
+	if s == nil {
+		var err error
+		if s, err = v.Schema(ctx); err != nil {
+			return nil, err
+		}
 	}
 	target, err := project(s, o.Columns)
 	if err != nil {

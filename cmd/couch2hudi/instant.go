@@ -17,13 +17,17 @@ const (
 	padUp   bound = '9'
 )
 
-const instantDigits = 17
+const (
+	instantDigits = 17
+	// earliest is before all commits.
+	earliest = "earliest"
+)
 
 // parseInstant reads a point of the timeline as users write it: an instant, a
 // prefix of one, RFC 3339, "earliest", or a duration ago such as -15m.
 func parseInstant(s string, pad bound, now time.Time) (hudi.Time, error) {
 	switch {
-	case s == "earliest":
+	case s == earliest:
 		return hudi.Time(strings.Repeat("0", instantDigits)), nil
 	case strings.HasPrefix(s, "-"):
 		d, err := time.ParseDuration(s)

@@ -11,7 +11,13 @@ import (
 )
 
 // TestMain keeps the key caches of all tests here out of the user's own.
+// asProgram makes this test binary the program itself: for tests that kill it.
+const asProgram = "COUCH2HUDI_TEST_PROGRAM"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(mainCode())
+	}
 	dir, err := os.MkdirTemp("", "couch2hudi-test")
 	if err == nil {
 		err = os.Setenv("XDG_CACHE_HOME", dir)

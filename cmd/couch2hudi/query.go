@@ -134,10 +134,7 @@ func runQuery(ctx context.Context, s streams, f queryFlags) error {
 
 // deliver prints rows, or their number, to where the flags say.
 func (f *queryFlags) deliver(s streams, from rowSource) error {
-	to := func(out io.Writer) error {
-		_, err := printRows(out, f.format, from)
-		return err
-	}
+	to := func(out io.Writer) error { return printRows(out, f.format, from) }
 	if f.count {
 		to = func(out io.Writer) error { return countRows(out, from) }
 	}
@@ -163,7 +160,14 @@ func (f *queryFlags) check(s streams) error {
 		return wrong("--limit is negative")
 	case f.maxIncrement < 0 || f.maxIncrement > 1:
 		return wrong("--max-increment takes a share between 0 and 1, not %v", f.maxIncrement)
-	case f.fallback != "" && f.fallback != fallbackSnapshot:
+	}
+	return f.checkReading(s)
+}
+
+// checkReading looks at the flags of all ways of reading.
+func (f *queryFlags) checkReading(s streams) error {
+	wrong := func(format string, a ...any) error { return &usageError{err: fmt.Errorf(format, a...)} }
+	if f.fallback != "" && f.fallback != fallbackSnapshot {
 		return wrong("--fallback takes snapshot, not %q", f.fallback)
 	}
 	if err := oneOfFormats(f.format, "", formatTable, formatJSONL, formatCSV, formatParquet); err != nil {

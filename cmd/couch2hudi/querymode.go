@@ -62,13 +62,9 @@ func (f *queryFlags) source(ctx context.Context, s streams, v *table.View, schem
 func (f *queryFlags) paths(ctx context.Context, v *table.View) ([]string, error) {
 	var paths []string
 	for _, name := range f.partitions {
-		name = strings.Trim(name, "/")
-		candidates := []string{name}
-		if p := v.Table().Partitioning(); p.Field != "" {
-			candidates = append(candidates, p.Path(name, name == hudi.DefaultPartition))
-		}
+		candidates := partitionPaths(v.Table(), name)
 		found := false
-		for _, path := range slices.Compact(candidates) {
+		for _, path := range candidates {
 			list, err := v.Slices(ctx, path)
 			if err != nil {
 				return nil, err
@@ -92,6 +88,16 @@ func (f *queryFlags) paths(ctx context.Context, v *table.View) ([]string, error)
 		paths = append(paths, candidates[i])
 	}
 	return paths, nil
+}
+
+// partitionPaths are the partition paths that a name may mean.
+func partitionPaths(t *table.Table, name string) []string {
+	name = strings.Trim(name, "/")
+	p := t.Partitioning()
+	if p.Field == "" {
+		return []string{name}
+	}
+	return slices.Compact([]string{name, p.Path(name, name == hudi.DefaultPartition)})
 }
 
 // some is a list of names, the first of them when there are many.

@@ -56,7 +56,7 @@ and created again; 4 the position is gone; 5 another writer holds the table.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{err: err, command: c.CommandPath()}
 	})
-	root.AddCommand(newRun(s), newDemo(s), newQuery(s), newTimeline(s), newSchema(s), newCheck(s), newCompact(s), newClean(s), newArchive(s), newRebucket(s),
+	root.AddCommand(newRun(s), newDemo(s), newQuery(s), newTail(s), newTimeline(s), newSchema(s), newCheck(s), newCompact(s), newClean(s), newArchive(s), newRebucket(s),
 		newSavepoint(s), newRestore(s), newRollback(s), newVersion(s))
 	for _, c := range root.Commands() {
 		c.Args = wrapArgs(c.Args)

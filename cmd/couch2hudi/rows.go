@@ -56,13 +56,12 @@ func newRowWriter(format string, out io.Writer, s *hudi.Schema) (rowWriter, erro
 	}
 }
 
-// printRows prints a source in a format to a stream; it says how many rows there
-// were.
-func printRows(out io.Writer, format string, from rowSource) (n int64, err error) {
+// printRows prints a source in a format to a stream.
+func printRows(out io.Writer, format string, from rowSource) error {
 	b := bufio.NewWriterSize(out, 64<<10)
 	w, err := newRowWriter(format, b, from.schema)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for row, err := range from.rows {
 		if err == nil {
@@ -72,14 +71,13 @@ func printRows(out io.Writer, format string, from rowSource) (n int64, err error
 			if format != formatParquet { // a part of a Parquet file is none
 				err = errors.Join(err, b.Flush())
 			}
-			return n, err
+			return err
 		}
-		n++
 	}
 	if err := w.close(); err != nil {
-		return n, err
+		return err
 	}
-	return n, b.Flush()
+	return b.Flush()
 }
 
 // layout is which cells of records are printed, the meta columns among them.
