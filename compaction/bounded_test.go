@@ -71,6 +71,7 @@ func (w *world) recall(v *table.View, p past) {
 // hour reads as it did then, and nothing is lost.
 func TestServicesBound(t *testing.T) {
 	const keepMin, keepMax = 20, 30
+	const every, young = 150, 55 // minutes between two looks, and how far back each looks
 	minutes := 300
 	if testing.Short() {
 		minutes = 180
@@ -87,7 +88,11 @@ func TestServicesBound(t *testing.T) {
 	files := map[int]int{}
 	for n := range minutes {
 		w.commit(6)
-		history = append(history, w.remember())
+		if n%every >= every-young {
+			history = append(history, w.remember())
+		} else {
+			history = append(history, past{at: w.view().Last()})
+		}
 		w.must(s.Due(t.Context()))
 		if failed != nil {
 			t.Fatal(failed)
@@ -96,7 +101,7 @@ func TestServicesBound(t *testing.T) {
 		if n%60 == 59 {
 			files[n] = w.count("pt=", func(string) bool { return true })
 		}
-		if n%150 != 149 {
+		if n%every != every-1 {
 			continue
 		}
 		v := w.fresh()
@@ -107,7 +112,7 @@ func TestServicesBound(t *testing.T) {
 		if got := w.count(".hoodie/2", func(string) bool { return true }); got > 6*keepMax {
 			t.Errorf("minute %d: %d files of the timeline", n, got)
 		}
-		for _, p := range history[max(0, len(history)-55):] {
+		for _, p := range history[len(history)-young:] {
 			w.recall(v, p)
 		}
 	}
@@ -181,9 +186,12 @@ func TestCleanKeepsWhatReadersNeed(t *testing.T) {
 		t.Run(string(c.By), func(t *testing.T) {
 			w := newWorld(t, 4)
 			var history []past
+			const stands = 12 // the commit at which a reader stands
 			for n := range 30 {
 				w.commit(10)
-				history = append(history, w.remember())
+				if n >= stands {
+					history = append(history, w.remember())
+				}
 				w.clock.add(time.Minute)
 				if n%5 == 4 {
 					at, err := w.table.Schedule(t.Context(), w.planAll())
@@ -192,8 +200,7 @@ func TestCleanKeepsWhatReadersNeed(t *testing.T) {
 					w.must(err)
 				}
 			}
-			stands := 12
-			w.must(w.table.RegisterReader(t.Context(), table.ReadLease{ID: "tail", Instant: history[stands].at, Expires: w.clock.Now().Add(time.Hour)}))
+			w.must(w.table.RegisterReader(t.Context(), table.ReadLease{ID: "tail", Instant: history[0].at, Expires: w.clock.Now().Add(time.Hour)}))
 			before := w.count("pt=", func(string) bool { return true })
 			serve := func() {
 				_, err := compaction.Clean(t.Context(), w.table, c)
@@ -205,7 +212,7 @@ func TestCleanKeepsWhatReadersNeed(t *testing.T) {
 			if after := w.count("pt=", func(string) bool { return true }); after >= before {
 				t.Errorf("%d files, then %d", before, after)
 			}
-			for _, p := range history[stands:] {
+			for _, p := range history {
 				w.recall(w.fresh(), p)
 			}
 			w.must(w.table.ReleaseReader(t.Context(), "tail"))
@@ -257,17 +264,19 @@ func TestCrashOfCleanAndArchive(t *testing.T) {
 	}
 	deaths, stride := 0, 1
 	if testing.Short() {
-		stride = 6
+		stride = 15
 	}
 	for _, after := range []bool{false, true} {
 		for k := 1; ; k += stride {
 			w := newWorld(t, 6)
 			var history []past
-			for range 9 {
+			for n := range 9 {
 				w.commit(8)
-				history = append(history, w.remember())
+				if n >= 7 {
+					history = append(history, w.remember())
+				}
 				w.clock.add(time.Minute)
-				if len(history)%4 == 0 {
+				if n%4 == 3 {
 					at, err := w.table.Schedule(t.Context(), w.planAll())
 					w.must(err)
 					_, err = compaction.Run(t.Context(), w.table, at, compaction.RunOptions{Clock: w.clock.Now})
@@ -280,7 +289,7 @@ func TestCrashOfCleanAndArchive(t *testing.T) {
 			look := func(when string) {
 				t.Helper()
 				w.check(when)
-				for _, p := range history[len(history)-2:] {
+				for _, p := range history {
 					w.recall(w.fresh(), p)
 				}
 			}

@@ -76,7 +76,7 @@ func deltaCommits(ctx context.Context, v *table.View) (n int, err error) {
 func TestCrashAtEveryWrite(t *testing.T) {
 	steps, stride := map[string]int{}, 1
 	if testing.Short() {
-		stride = 5
+		stride = 13
 	}
 	for _, after := range []bool{false, true} {
 		for k := 1; ; k += stride {

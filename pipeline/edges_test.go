@@ -16,10 +16,9 @@ import (
 
 // edges are values that bodies can have, by the id of their document.
 func edges() map[string]func(version int) string {
-	const depth = 100_000
-	large := 20 << 20
+	depth, large := 100_000, 20<<20
 	if testing.Short() {
-		large = 1 << 20
+		depth, large = 20_000, 1<<20
 	}
 	return map[string]func(int) string{
 		"large": func(version int) string { // in hex digits

@@ -31,7 +31,11 @@ type doc struct {
 // TestLoop places, writes and reads random batches, with moves, eras, tombstones,
 // hard deletes and rebirths, and compares with a model of keys.
 func TestLoop(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { loop(t, seed) })
 	}
 }

@@ -25,7 +25,7 @@ func TestManySmallCommits(t *testing.T) {
 	const rows, logs = 10, 10
 	commits := *manyCommits
 	if testing.Short() {
-		commits /= 5
+		commits /= 10
 	}
 	for _, buckets := range []int{0, 16} {
 		t.Run(fmt.Sprint("buckets ", buckets), func(t *testing.T) {

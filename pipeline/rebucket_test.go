@@ -101,7 +101,11 @@ func TestRebucket(t *testing.T) {
 
 func rebucketed(t *testing.T, w *world) {
 	was := 4
-	for _, n := range []int{8, 3, 1, 7} {
+	numbers := []int{8, 3, 1, 7}
+	if testing.Short() {
+		numbers = numbers[:2]
+	}
+	for _, n := range numbers {
 		before := w.view()
 		rows := w.stored(before, was)
 		seq := w.lastSeq()
@@ -209,7 +213,7 @@ func TestRebucketCrashSweep(t *testing.T) {
 	start, rows := w.driver, w.stored(w.view(), was)
 	old, newer, stride := 0, 0, 1
 	if testing.Short() {
-		stride = 9
+		stride = 23
 	}
 	for _, after := range []bool{false, true} {
 		for k := 1; ; k += stride {

@@ -130,8 +130,12 @@ func (w *traveller) back(what string, to int) {
 // follower reads from the checkpoint of the restored state, and the table equals the
 // database.
 func TestTimeTravel(t *testing.T) {
-	for _, hard := range []bool{false, true} {
-		for _, cached := range []bool{false, true} {
+	all := []bool{false, true}
+	if testing.Short() {
+		all = all[1:]
+	}
+	for _, hard := range all {
+		for _, cached := range all {
 			w := newTraveller(t, 71, hard, cached)
 			for range 3 {
 				w.round(70)
@@ -189,7 +193,11 @@ func (w *traveller) checkBuilt() {
 // TestTimeTravelAtRandom restores to any instant and rolls back what is newest, time
 // and again.
 func TestTimeTravelAtRandom(t *testing.T) {
-	for seed := range uint64(3) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		w := newTraveller(t, 80+seed, seed == 1, seed != 0)
 		for range 14 {
 			switch k := w.rand.IntN(4); {
@@ -226,9 +234,12 @@ func TestTimeTravelAtRandom(t *testing.T) {
 // A restore dies at any of its writes; whoever comes next, the follower or the same
 // command, ends it, and the table equals the database.
 func TestTimeTravelCrash(t *testing.T) {
-	outcomes, crashes := 0, 0
+	outcomes, crashes, stride := 0, 0, 7
+	if testing.Short() {
+		stride = 29
+	}
 	for _, again := range []bool{false, true} {
-		for k := 1; ; k += 7 {
+		for k := 1; ; k += stride {
 			crashes++
 			w := newTraveller(t, 90, false, true)
 			for range 3 {

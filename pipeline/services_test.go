@@ -42,7 +42,11 @@ func (w *world) compactions() int {
 
 // The invariants of the simulation with services in every mode.
 func TestSimulationWithServices(t *testing.T) {
-	for seed := range uint64(*seeds) {
+	seeds := *seeds
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range uint64(seeds) {
 		for k, mode := range []compaction.Mode{compaction.Async, compaction.Inline, compaction.ScheduleOnly} {
 			partitioned, hard := (seed+uint64(k))%2 == 0, (seed+uint64(k))%3 == 0
 			t.Run(fmt.Sprintf("seed=%d,mode=%s,partitioned=%t,hard=%t", seed, mode, partitioned, hard), func(t *testing.T) {
@@ -80,8 +84,10 @@ func (w *world) runPending() {
 // TestCrashSweepWithServices dies at storage writes of a run of several commits
 // and compactions, before and after their effect, starts again and compares.
 func TestCrashSweepWithServices(t *testing.T) {
-	const stride = 3
-	deaths := 0
+	deaths, stride := 0, 3
+	if testing.Short() {
+		stride = 61
+	}
 	for _, after := range []bool{false, true} {
 		for k := 1; ; k += stride {
 			w := newWorld(t, 43)
@@ -111,7 +117,7 @@ func TestCrashSweepWithServices(t *testing.T) {
 			}
 		}
 	}
-	if deaths == 0 {
+	if deaths == 0 && !testing.Short() {
 		t.Error("no death in a compaction's instant")
 	}
 }

@@ -24,7 +24,11 @@ var (
 // The invariants: after every ingest the snapshot equals the revision trees,
 // and the incremental reads, replayed, equal the snapshot.
 func TestSimulation(t *testing.T) {
-	for seed := range uint64(*seeds) {
+	seeds, rounds := *seeds, *rounds
+	if testing.Short() {
+		seeds, rounds = 1, 3
+	}
+	for seed := range uint64(seeds) {
 		for _, partitioned := range []bool{false, true} {
 			for _, hard := range []bool{false, true} {
 				t.Run(fmt.Sprintf("seed=%d,partitioned=%t,hard=%t", seed, partitioned, hard), func(t *testing.T) {
@@ -32,12 +36,12 @@ func TestSimulation(t *testing.T) {
 					w := newWorld(t, seed)
 					w.partitioned, w.hard, w.maxRows = partitioned, hard, 60
 					w.tune = smallFiles
-					for r := range *rounds {
+					for r := range rounds {
 						w.round(20 + w.rand.IntN(120))
 						w.must(w.ingest(w.driver))
 						w.check(fmt.Sprintf("round %d", r))
 					}
-					if n := w.rewritten(); n < *rounds/2 {
+					if n := w.rewritten(); n < rounds/2 {
 						t.Errorf("%d base files were rewritten", n)
 					}
 				})
@@ -77,7 +81,7 @@ func (w *world) rewritten() int {
 func TestCrashSweep(t *testing.T) {
 	steps, stride := map[string]int{}, 1
 	if testing.Short() {
-		stride = 9
+		stride = 23
 	}
 	for _, after := range []bool{false, true} {
 		for k := 1; ; k += stride {

@@ -46,7 +46,11 @@ func key(n int) string { return fmt.Sprintf("k%04d", n) }
 // What Compacted yields is what Slice yields, in order, in as much memory as one
 // likes, and the tally adds up.
 func TestCompactedIsSlice(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 8
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 6))
 		f := newFixture(t)
 		const keys = 60

@@ -391,15 +391,15 @@ func (l *life) step() {
 // TestAnswersAreThoseOfBloom: whatever is done to the table, by whomever, and to
 // the cache, it gives the answers of a Bloom that looks into every file.
 func TestAnswersAreThoseOfBloom(t *testing.T) {
-	n := *seeds
+	n, long := *seeds, *steps
 	if testing.Short() {
-		n = 1
+		n, long = 1, long/2
 	}
 	for seed := range uint64(n) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			l := newLife(t, seed)
-			for range *steps {
+			for range long {
 				l.step()
 				if l.rand.IntN(3) > 0 {
 					l.check()

@@ -274,15 +274,18 @@ func TestFolderIsRemoved(t *testing.T) {
 	c, err := keycache.Open(t.Context(), o)
 	h.must(nil, err)
 	l.cache = c
-	order := int64(1)
+	order, rows := int64(1), 3000
+	if testing.Short() {
+		rows /= 3
+	}
 	for i := range 12 {
 		var placed []hudi.Located
 		l.keys = l.keys[:0]
-		for k := range 3000 {
+		for k := range rows {
 			key := fmt.Sprintf("key-%d-%d", i, k)
 			at := hudi.Location{Partition: "pt=a", File: hudi.FileID(fmt.Sprintf("g%d-0", i))}
 			placed = append(placed, hudi.Located{Record: live(key, order), Location: at})
-			if k%600 == 0 {
+			if k%(rows/5) == 0 {
 				l.keys = append(l.keys, key)
 			}
 		}
