@@ -10,9 +10,12 @@ const (
 	ActionCompaction    Action = "compaction"
 	ActionLogCompaction Action = "logcompaction"
 	ActionReplaceCommit Action = "replacecommit"
-	ActionClean         Action = "clean"
-	ActionRollback      Action = "rollback"
-	ActionRestore       Action = "restore"
-	ActionSavepoint     Action = "savepoint"
-	ActionIndexing      Action = "indexing"
+	// ActionClustering is that of a clustering until it completes, from table
+	// version 8 on; before it is a replacecommit all the time.
+	ActionClustering Action = "clustering"
+	ActionClean      Action = "clean"
+	ActionRollback   Action = "rollback"
+	ActionRestore    Action = "restore"
+	ActionSavepoint  Action = "savepoint"
+	ActionIndexing   Action = "indexing"
 )

@@ -129,7 +129,7 @@ func (e *archiveAvro) fill(h ArchiveHead, content []byte) error {
 			return fillRecord(&e.Savepoint, recordSavepoint, content)
 		}
 		return nil
-	case ActionRestore, ActionIndexing:
+	case ActionRestore, ActionIndexing, ActionClustering:
 	}
 	return fmt.Errorf("%w: %s", ErrNotArchived, h.Action)
 }
@@ -283,4 +283,34 @@ func (r *ArchiveReader) Decode(datum []byte) (ArchiveEntry, error) {
 		e.Compaction = &p
 	}
 	return e, nil
+}
+
+// DecodeArchived reads a completed instant that the archive holds as its file
+// was, as archives are from table version 8 on. Of actions without a field in an
+// ArchiveEntry it reads nothing.
+func DecodeArchived(v hudi.Version, h ArchiveHead, content []byte) (ArchiveEntry, error) {
+	e := ArchiveEntry{ArchiveHead: h}
+	var err error
+	switch h.Action {
+	case ActionCommit, ActionDeltaCommit, ActionReplaceCommit:
+		e.Body, err = pointed(Decode(v, content))
+	case ActionClean:
+		e.Clean, err = pointed(DecodeCleanResult(content))
+	case ActionRollback:
+		e.Rollback, err = pointed(DecodeRollbackResult(content))
+	case ActionSavepoint:
+		e.Savepoint, err = pointed(DecodeSavepoint(content))
+	default:
+	}
+	if err != nil {
+		return ArchiveEntry{}, fmt.Errorf("archive: %s %s: %w", h.Time, h.Action, err)
+	}
+	return e, nil
+}
+
+func pointed[T any](v T, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &v, nil
 }

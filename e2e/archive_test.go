@@ -61,7 +61,7 @@ func archiveTimeline(t *testing.T, folder string) []timeline.Instant {
 	}
 	var all []timeline.Instant
 	for _, e := range entries {
-		i, ok := timeline.ParseFileName(e.Name())
+		i, ok := timeline.ParseFileName(hudi.Version6, e.Name())
 		if !ok {
 			continue
 		}
@@ -95,7 +95,7 @@ func archiveTimeline(t *testing.T, folder string) []timeline.Instant {
 
 func instantFile(t *testing.T, folder string, i timeline.Instant) []byte {
 	t.Helper()
-	name, err := timeline.FileName(i)
+	name, err := timeline.FileName(hudi.Version6, i)
 	if err != nil {
 		t.Fatal(err)
 	}

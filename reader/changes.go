@@ -10,6 +10,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -27,13 +28,13 @@ func Changes(ctx context.Context, v *table.View, begin, end hudi.Time, o Options
 			yield(nil, err)
 			return
 		}
-		if end == "" || end.After(v.Last()) {
-			end = v.Last()
+		if last := v.Latest(); end == "" || end.After(last) {
+			end = last
 		}
 		if !begin.Before(end) {
 			return
 		}
-		h, err := newHistory(ctx, v.AsOf(end), begin, end, o)
+		h, err := newHistory(ctx, v.Until(end), begin, end, o)
 		if err == nil {
 			err = h.check(ctx)
 		}
@@ -60,7 +61,9 @@ type history struct {
 
 // commit is one of the range.
 type commit struct {
-	at   hudi.Time
+	at hudi.Time
+	// when is where it stands among the others.
+	when hudi.Time
 	body commitmeta.Body
 	// before is the table as the commit found it.
 	before *table.View
@@ -105,8 +108,10 @@ func (h *history) each(ctx context.Context, visit func(commit) (bool, error)) er
 	if before == "" {
 		before = start
 	}
-	for _, i := range h.view.Writes() {
-		if !h.holds(i.Time) {
+	writes := h.view.Writes()
+	slices.SortStableFunc(writes, func(a, b timeline.Instant) int { return h.view.When(a).Compare(h.view.When(b)) })
+	for _, i := range writes {
+		if !h.holds(i) {
 			continue
 		}
 		body, err := h.view.Body(ctx, i)
@@ -114,11 +119,11 @@ func (h *history) each(ctx context.Context, visit func(commit) (bool, error)) er
 			return fmt.Errorf("read commit %s: %w", i.Time, err)
 		}
 		if changesRows(&body) {
-			if more, err := visit(commit{at: i.Time, body: body, before: h.view.AsOf(before)}); err != nil || !more {
+			if more, err := visit(commit{at: i.Time, when: h.view.When(i), body: body, before: h.view.Until(before)}); err != nil || !more {
 				return err
 			}
 		}
-		before = i.Time
+		before = h.view.When(i)
 	}
 	return nil
 }
@@ -178,7 +183,7 @@ func (h *history) check(ctx context.Context) error {
 			if gone == nil {
 				gone = &RangeError{Begin: h.begin, Commit: c.at, File: file}
 			}
-			gone.Oldest = c.at
+			gone.Oldest = c.when
 		}
 		return true, nil
 	})

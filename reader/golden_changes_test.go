@@ -33,9 +33,9 @@ type goldenSpan struct {
 // capture are those that Spark reads of them; where its query fails, since it
 // wrote no change file, ours are what the snapshots before and after say.
 func TestGoldenChanges(t *testing.T) {
-	for _, name := range []string{"cdc", "cdc-cow", "cdc-compaction"} {
+	for _, name := range []string{"w015-v6-cdc", "w015-v6-cdc-cow", "w015-v6-cdc-compaction", "w120-v9-cdc", "w120-v9-cdc-cow", "w120-v9-cdc-compaction"} {
 		t.Run(name, func(t *testing.T) {
-			bucket, want := golden(t, "w015-v6-"+name)
+			bucket, want := golden(t, name)
 			v := openView(t, bucket)
 			s, err := v.Schema(t.Context())
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -155,26 +156,51 @@ func sameRows(t *testing.T, got, want rows) {
 	}
 }
 
+// goldenNames are all golden tables.
+func goldenNames(t *testing.T) []string {
+	t.Helper()
+	zips, err := filepath.Glob("../testdata/golden/*.zip")
+	if err != nil || len(zips) < 40 {
+		t.Fatalf("%d golden tables, %v", len(zips), err)
+	}
+	for i, z := range zips {
+		zips[i] = strings.TrimSuffix(filepath.Base(z), ".zip")
+	}
+	return zips
+}
+
+// corrections are, by golden table, where what its engine read back is that
+// engine's mistake. Where an engine refused as a cleaner had been there, see
+// timeTravel.
+func corrections() map[string]func(want *expected) {
+	return map[string]func(want *expected){
+		// The command block is later than the last commit, and Hudi 0.15 stops at
+		// it: its snapshots lack what came after, which its incremental query and
+		// every later release give.
+		"w015-v6-failed-rollback": func(want *expected) {
+			want.Snapshot = want.Incremental[0].Rows
+			delete(want.TimeTravel, want.Incremental[0].End)
+		},
+	}
+}
+
+// TestGolden reads what other engines wrote, in every way, and wants the rows that
+// they read.
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"bloom", "bloom-nomdt", "nonpartitioned", "hive-style", "global-bloom-move", "default-payload",
-		"compaction-clean", "archive", "clustering", "insert-overwrite", "compaction-pending", "failed-inflight", "failed-rollback", "failed-rollback-nomarkers",
-		"savepoint-restore"} {
+	wrong := corrections()
+	for _, name := range goldenNames(t) {
 		t.Run(name, func(t *testing.T) {
-			bucket, want := golden(t, "w015-v6-"+name)
+			bucket, want := golden(t, name)
 			v := openView(t, bucket)
 			s, err := v.Schema(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(want.Snapshot) == 0 || len(want.Incremental) == 0 {
+			if len(want.Snapshot) == 0 || len(want.Incremental) == 0 || len(want.TimeTravel) == 0 {
 				t.Fatal("the golden table expects nothing")
 			}
-			if name == "failed-rollback" {
-				// The command block is later than the last commit, and Hudi 0.15
-				// stops at it: its snapshots lack what came after, which its
-				// incremental query and every later release give.
-				want.Snapshot = want.Incremental[0].Rows
-				delete(want.TimeTravel, want.Incremental[0].End)
+			if correct := wrong[name]; correct != nil {
+				correct(&want)
 			}
 			for _, memory := range []int64{0, 1} {
 				o := reader.Options{Memory: memory, TempDir: t.TempDir()}

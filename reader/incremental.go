@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
@@ -56,27 +57,38 @@ func Incremental(ctx context.Context, v *table.View, begin, end hudi.Time, o Opt
 			yield(nil, err)
 			return
 		}
-		if end == "" || end.After(v.Last()) {
-			end = v.Last()
+		if last := v.Latest(); end == "" || end.After(last) {
+			end = last
 		}
 		if !begin.Before(end) {
 			return
 		}
-		r := span{view: v.AsOf(end), begin: begin, end: end, o: o}
+		r := span{view: v.Until(end), begin: begin, end: end, o: o}
 		if err := r.read(ctx, yield); err != nil {
 			yield(nil, err)
 		}
 	}
 }
 
-// span is a range of commits.
+// span is a range of commits, by the When of the view.
 type span struct {
 	view       *table.View
 	begin, end hudi.Time
 	o          Options
+	// wrote are the times of its writes, and first is before them all.
+	wrote map[hudi.Time]bool
+	first hudi.Time
 }
 
-func (r *span) holds(t hudi.Time) bool { return t.After(r.begin) && !t.After(r.end) }
+// holds says whether a write lies in the range.
+func (r *span) holds(i timeline.Instant) bool {
+	when := r.view.When(i)
+	return when.After(r.begin) && !when.After(r.end)
+}
+
+// of says whether a row or a log block is one of the range. It carries the time
+// of its write, which need not be where that stands.
+func (r *span) of(t hudi.Time) bool { return r.wrote[t] }
 
 // complete says whether the files are still there that the range's commits, the
 // last ones of each file group, wrote: with a RangeError, whose Oldest is the last
@@ -94,15 +106,15 @@ func (r *span) complete(ctx context.Context, wrote map[string]map[hudi.FileID]*g
 		}
 		for _, id := range slices.Sorted(maps.Keys(wrote[partition])) {
 			g := wrote[partition][id]
-			file, commit := g.missing(slice[id])
-			if file == "" {
+			name, file := g.missing(slice[id])
+			if name == "" {
 				continue
 			}
 			if gone == nil {
-				gone = &RangeError{Begin: r.begin, Commit: commit, File: file}
+				gone = &RangeError{Begin: r.begin, Commit: file.commit, File: name}
 			}
-			if commit.After(gone.Oldest) {
-				gone.Oldest = commit
+			if file.when.After(gone.Oldest) {
+				gone.Oldest = file.when
 			}
 		}
 	}
@@ -115,16 +127,15 @@ func (r *span) complete(ctx context.Context, wrote map[string]map[hudi.FileID]*g
 func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) error {
 	o := r.o
 	o.IncludeDeletes, o.HardDeletes = true, false
-	p, err := newProjection(ctx, r.view, &o, r.begin)
-	if err != nil {
-		return err
-	}
-	p.only = r.holds
-	r.o = o
 	wrote, err := r.wanted(ctx)
 	if err != nil {
 		return err
 	}
+	p, err := newProjection(ctx, r.view, &o, r.first)
+	if err != nil {
+		return err
+	}
+	p.only = r.of
 	for _, partition := range slices.Sorted(maps.Keys(wrote)) {
 		found, err := r.cut(ctx, partition, wrote[partition])
 		if err != nil {
@@ -135,7 +146,7 @@ func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) e
 			if err != nil {
 				return err
 			}
-			m.only = r.holds
+			m.only = r.of
 			if !p.pass(func(y func(*hudi.Record, error) bool) { m.run(ctx, y) }, yield) {
 				return nil
 			}
@@ -156,12 +167,18 @@ func (r *span) wanted(ctx context.Context) (map[string]map[hudi.FileID]*group, e
 	return wrote, r.complete(ctx, wrote)
 }
 
+// wroteFile is a file that a commit of the range wrote.
+type wroteFile struct {
+	// commit wrote the file; when is where that stands in ranges.
+	commit, when hudi.Time
+	// place decides to which slice the file belongs: the latest that is not later.
+	place hudi.Time
+}
+
 // group is what the range wrote to one file group.
 type group struct {
-	// files are the names, each with the commit that wrote it.
-	files map[string]hudi.Time
-	// latest is the greatest base instant in the names.
-	latest hudi.Time
+	// files are by name.
+	files map[string]wroteFile
 	// replaced says that a replacecommit of the range took the group away.
 	replaced bool
 }
@@ -169,34 +186,38 @@ type group struct {
 // written is what the write stats of the range name, by partition and group.
 func (r *span) written(ctx context.Context) (map[string]map[hudi.FileID]*group, error) {
 	all := map[string]map[hudi.FileID]*group{}
+	r.wrote = map[hudi.Time]bool{}
+	var first hudi.Time
 	for _, i := range r.view.Writes() {
-		if !r.holds(i.Time) {
+		if !r.holds(i) {
 			continue
+		}
+		if r.wrote[i.Time] = true; first == "" {
+			first = i.Time
 		}
 		body, err := r.view.Body(ctx, i)
 		if err != nil {
 			return nil, fmt.Errorf("read commit %s: %w", i.Time, err)
 		}
-		if err := note(all, i, &body); err != nil {
+		if err := r.note(all, i, &body); err != nil {
 			return nil, fmt.Errorf("read commit %s: %w", i.Time, err)
 		}
+	}
+	if at, err := first.Clock(); err == nil {
+		r.first = hudi.FormatTime(at.Add(-time.Millisecond))
 	}
 	return all, nil
 }
 
-func note(all map[string]map[hudi.FileID]*group, i timeline.Instant, body *commitmeta.Body) error {
+func (r *span) note(all map[string]map[hudi.FileID]*group, i timeline.Instant, body *commitmeta.Body) error {
 	for partition, stats := range body.Stats {
 		for k := range stats {
 			name := path.Base(stats[k].Path)
-			instant, err := baseInstant(name)
+			place, err := r.view.Place(name)
 			if err != nil {
 				return err
 			}
-			g := groupOf(all, partition, stats[k].File)
-			g.files[name] = i.Time
-			if instant.After(g.latest) {
-				g.latest = instant
-			}
+			groupOf(all, partition, stats[k].File).files[name] = wroteFile{commit: i.Time, when: r.view.When(i), place: place}
 		}
 	}
 	for partition, ids := range body.Replaced {
@@ -213,19 +234,10 @@ func groupOf(all map[string]map[hudi.FileID]*group, partition string, id hudi.Fi
 	}
 	g := all[partition][id]
 	if g == nil {
-		g = &group{files: map[string]hudi.Time{}}
+		g = &group{files: map[string]wroteFile{}}
 		all[partition][id] = g
 	}
 	return g
-}
-
-// baseInstant is the instant of the slice that a file belongs to.
-func baseInstant(name string) (hudi.Time, error) {
-	if b, err := hudi.ParseBaseFileName(name); err == nil {
-		return b.Instant, nil
-	}
-	l, err := hudi.ParseLogFileName(name)
-	return l.Instant, err
 }
 
 // cut is the latest slices of a partition, each less the files that the range
@@ -260,24 +272,25 @@ func (g *group) keep(s hudi.Slice) hudi.Slice {
 	return s
 }
 
-// missing is a file of the group's latest slice that is not in s, with the last
-// commit that wrote such a one; "" when all are there or do not matter.
-func (g *group) missing(s hudi.Slice) (file string, commit hudi.Time) {
-	if g.replaced || s.Instant.After(g.latest) {
-		return "", "" // all that the range wrote lies below what counts
+// missing is a file of the group that belongs to s, or to a later slice, and is not
+// in s: the one that the last commit wrote. Its name is "" when all are there, or do
+// not matter, since they lie below what counts.
+func (g *group) missing(s hudi.Slice) (name string, file wroteFile) {
+	if g.replaced {
+		return "", wroteFile{}
 	}
 	there := map[string]bool{s.Base.Name: true}
 	for _, log := range s.Logs {
 		there[log.Name] = true
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.files)) {
-		// note has read the names.
-		if instant, err := baseInstant(name); err != nil || instant != g.latest || there[name] {
+	for _, n := range slices.Sorted(maps.Keys(g.files)) {
+		f := g.files[n]
+		if f.place.Before(s.Instant) || there[n] {
 			continue
 		}
-		if at := g.files[name]; file == "" || at.After(commit) {
-			file, commit = name, at
+		if name == "" || f.when.After(file.when) {
+			name, file = n, f
 		}
 	}
-	return file, commit
+	return name, file
 }

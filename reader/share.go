@@ -20,13 +20,13 @@ func Share(ctx context.Context, v *table.View, begin, end hudi.Time, o Options) 
 	if err != nil {
 		return 0, err
 	}
-	if end == "" || end.After(v.Last()) {
-		end = v.Last()
+	if last := v.Latest(); end == "" || end.After(last) {
+		end = last
 	}
 	if !begin.Before(end) {
 		return 0, nil
 	}
-	r := span{view: v.AsOf(end), begin: begin, end: end, o: o}
+	r := span{view: v.Until(end), begin: begin, end: end, o: o}
 	if _, err := newProjection(ctx, r.view, &r.o, ""); err != nil {
 		return 0, err
 	}

@@ -72,7 +72,7 @@ func readWhole(ctx context.Context, v *table.View, o Options, change func(hudi.S
 
 // past says whether the files are there of a view of the past.
 func past(ctx context.Context, v *table.View) error {
-	if v.At() == "" {
+	if v.Uncut() == v {
 		return nil
 	}
 	reach, err := v.Cleaned(ctx)
@@ -84,7 +84,9 @@ func past(ctx context.Context, v *table.View) error {
 	if !errors.As(err, &gone) {
 		return err
 	}
-	gone.At = v.At()
+	if gone.At = v.At(); gone.At == "" {
+		gone.At = v.Last()
+	}
 	gone.Oldest, err = oldest(ctx, v, reach)
 	return errors.Join(gone, err)
 }
@@ -98,7 +100,7 @@ func whole(ctx context.Context, v *table.View, reach table.Reach) error {
 			return err
 		}
 	}
-	r := span{view: v, end: v.At()}
+	r := span{view: v, end: v.Latest()}
 	wrote, err := r.written(ctx)
 	if err != nil {
 		return err
@@ -110,6 +112,9 @@ func whole(ctx context.Context, v *table.View, reach table.Reach) error {
 // still be read.
 func oldest(ctx context.Context, v *table.View, reach table.Reach) (hudi.Time, error) {
 	at := v.At()
+	if at == "" {
+		at = v.Last()
+	}
 	now, err := v.Uncut().Reaching(ctx, at)
 	if err != nil {
 		return "", err

@@ -80,7 +80,7 @@ func (t *Table) statesFor(ctx context.Context, instants []timeline.Instant) ([]t
 		if err != nil {
 			return nil, err
 		}
-		if i, ok := timeline.ParseFileName(strings.TrimPrefix(o.Name, folder)); ok && wanted[i.Time] {
+		if i, ok := timeline.ParseFileName(hudi.Version6, strings.TrimPrefix(o.Name, folder)); ok && wanted[i.Time] {
 			i.Modified = o.Modified
 			files[i.Time] = append(files[i.Time], i)
 		}
@@ -115,7 +115,7 @@ func (t *Table) writeArchive(ctx context.Context, states []timeline.Instant) (st
 		// What an archival that died has written is in the last file. Of an
 		// instant whose completed state is there all is.
 		number = files[0].number + 1
-		err := t.scanArchive(ctx, files[0], func(a *timeline.Archived) (bool, error) {
+		err := t.scanArchive(ctx, files[0], true, func(a *timeline.Archived) (bool, error) {
 			if a.Done() {
 				there[plain(a.Instant)] = true
 			}

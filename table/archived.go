@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/storage"
 )
 
 // archiveFile is one file of the archive.
@@ -20,6 +22,8 @@ type archiveFile struct {
 	number int
 	name   string // of the object
 	size   int64
+	// first and last bound its times, where the name says so.
+	first, last hudi.Time
 }
 
 // archiveRanges remembers which times the files of the archive hold, so that
@@ -48,6 +52,9 @@ func (t *Table) archiveFolder() string {
 
 // archiveFiles are the files of the archive, the latest first.
 func (t *Table) archiveFiles(ctx context.Context) ([]archiveFile, error) {
+	if t.version.Completes() {
+		return t.historyFiles(ctx)
+	}
 	var list []archiveFile
 	folder := t.archiveFolder()
 	for o, err := range t.bucket.ListFolders(ctx, folder) {
@@ -55,7 +62,7 @@ func (t *Table) archiveFiles(ctx context.Context) ([]archiveFile, error) {
 			return nil, err
 		}
 		if n, ok := timeline.ParseArchiveFileName(strings.TrimPrefix(o.Name, folder)); ok {
-			list = append(list, archiveFile{n, o.Name, o.Size})
+			list = append(list, archiveFile{number: n, name: o.Name, size: o.Size})
 		}
 	}
 	slices.SortFunc(list, func(a, b archiveFile) int {
@@ -64,24 +71,34 @@ func (t *Table) archiveFiles(ctx context.Context) ([]archiveFile, error) {
 	return list, nil
 }
 
+// readArchive yields what a file of the archive holds; with bodies, its entries
+// can say what the instants' files said.
+func (t *Table) readArchive(r *storage.Reader, bodies bool) iter.Seq2[*timeline.Archived, error] {
+	if t.version.Completes() {
+		return timeline.ReadHistory(t.version, r, r.Size(), bodies)
+	}
+	return timeline.ReadArchive(r, r.Size())
+}
+
 // scanArchive hands the states in one file of the archive to visit, until that
-// says no.
-func (t *Table) scanArchive(ctx context.Context, f archiveFile, visit func(*timeline.Archived) (bool, error)) (err error) {
+// says no. Only with bodies may it ask for what they say.
+func (t *Table) scanArchive(ctx context.Context, f archiveFile, bodies bool, visit func(*timeline.Archived) (bool, error)) (err error) {
 	r, err := t.bucket.Open(ctx, f.name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	var times timeRange
-	for a, err := range timeline.ReadArchive(r, r.Size()) {
+	for a, err := range t.readArchive(r, bodies) {
 		if err != nil {
 			return hinted(ErrCorrupt, "restore the file from a copy of the table", "%s: %v", f.name, err)
 		}
-		if times.first == "" || a.Time.Before(times.first) {
-			times.first = a.Time
+		at := t.when(a.Instant)
+		if times.first == "" || at.Before(times.first) {
+			times.first = at
 		}
-		if a.Time.After(times.last) {
-			times.last = a.Time
+		if at.After(times.last) {
+			times.last = at
 		}
 		if more, err := visit(a); err != nil || !more {
 			return err
@@ -97,6 +114,9 @@ func (t *Table) scanArchive(ctx context.Context, f archiveFile, visit func(*time
 // block: what it held, or was to hold, is not known. An append that died leaves
 // one too, and then it is still on the timeline; but who could tell.
 func (t *Table) checkArchive(ctx context.Context, f archiveFile) (err error) {
+	if t.version.Completes() {
+		return nil // files are whole or not named by the manifest
+	}
 	r, err := t.bucket.Open(ctx, f.name)
 	if err != nil {
 		return err
@@ -126,8 +146,8 @@ type archivedIn struct {
 	file archiveFile
 }
 
-// archivedAfter are the completed instants in the archive later than after,
-// ascending.
+// archivedAfter are the completed instants in the archive that stand later than
+// after, ascending.
 func (t *Table) archivedAfter(ctx context.Context, after hudi.Time) ([]archivedIn, error) {
 	list, err := t.archiveFiles(ctx)
 	if err != nil {
@@ -143,7 +163,7 @@ func (t *Table) archivedAfter(ctx context.Context, after hudi.Time) ([]archivedI
 	}
 	found := map[key]archivedIn{}
 	for _, f := range list {
-		if below == enough {
+		if below == enough && !t.version.Completes() {
 			break
 		}
 		if t.archiveBelow(f, after) {
@@ -154,8 +174,8 @@ func (t *Table) archivedAfter(ctx context.Context, after hudi.Time) ([]archivedI
 			return nil, err
 		}
 		held := len(found)
-		err := t.scanArchive(ctx, f, func(a *timeline.Archived) (bool, error) {
-			if a.Done() && a.Time.After(after) {
+		err := t.scanArchive(ctx, f, false, func(a *timeline.Archived) (bool, error) {
+			if a.Done() && t.when(a.Instant).After(after) {
 				found[key{a.Time, a.Action}] = archivedIn{a.Instant, f}
 			}
 			return true, nil
@@ -172,23 +192,26 @@ func (t *Table) archivedAfter(ctx context.Context, after hudi.Time) ([]archivedI
 	}), nil
 }
 
-// Reaching is the view with the completed instants of the archive that are later
-// than after on its timeline, too: its Instants, Writes, Last and Body have them.
+// Reaching is the view with the completed instants of the archive that stand later
+// than after (When) on its timeline, too: its Instants, Writes, Last and Body have them.
 // What it shows of files is the same. It is v itself when the active timeline
 // goes back that far.
 func (v *View) Reaching(ctx context.Context, after hudi.Time) (*View, error) {
-	if v.firstDone != "" && !after.Before(v.firstDone) {
+	if v.firstDone != "" && !after.Before(v.firstDone) && !v.table.version.Completes() {
 		return v, nil
 	}
 	old, err := v.table.archivedAfter(ctx, after)
 	if err != nil {
 		return nil, fmt.Errorf("read the archived timeline: %w", err)
 	}
+	if len(old) == 0 {
+		return v, nil
+	}
 	n := v.copy()
 	n.archived = map[timeline.Instant]archiveFile{}
 	all := slices.Clone(v.instants)
 	for _, a := range old {
-		if v.at != "" && a.Time.After(v.at) {
+		if !v.reaches(a.Instant) {
 			continue
 		}
 		n.archived[plain(a.Instant)] = a.file
@@ -225,7 +248,7 @@ func (t *Table) archivedBody(ctx context.Context, i timeline.Instant, f archiveF
 	const ahead = bodyCacheBytes / 8
 	var body commitmeta.Body
 	found, read := false, int64(0)
-	err := t.scanArchive(ctx, f, func(a *timeline.Archived) (bool, error) {
+	err := t.scanArchive(ctx, f, true, func(a *timeline.Archived) (bool, error) {
 		if !a.Done() || !a.Writes() || (!found && !a.Same(i)) {
 			return true, nil
 		}
@@ -261,7 +284,7 @@ func (v *View) archivedExtra(ctx context.Context, key string) (string, timeline.
 	t.archive.mu.Unlock()
 	var err error
 	if !known || e.begins != v.firstDone {
-		if e, err = t.searchArchive(ctx, key, ""); err != nil {
+		if e, err = t.searchArchive(ctx, key, v.Uncut()); err != nil {
 			return "", timeline.Instant{}, err
 		}
 		e.begins = v.firstDone
@@ -269,22 +292,27 @@ func (v *View) archivedExtra(ctx context.Context, key string) (string, timeline.
 		t.archive.extras[key] = e
 		t.archive.mu.Unlock()
 	}
-	if e.value != "" && v.at != "" && e.at.Time.After(v.at) {
-		e, err = t.searchArchive(ctx, key, v.at)
+	if e.value != "" && !v.reaches(e.at) {
+		e, err = t.searchArchive(ctx, key, v)
 	}
 	return e.value, e.at, err
 }
 
-// searchArchive is the newest value of a key in the archive, of commits not after
-// at ("" for all).
-func (t *Table) searchArchive(ctx context.Context, key string, at hudi.Time) (e archivedExtra, err error) {
+// reaches says whether an archived instant lies within the view's bounds.
+func (v *View) reaches(i timeline.Instant) bool {
+	return (v.at == "" || !i.Time.After(v.at)) && (v.until == "" || !v.When(i).After(v.until))
+}
+
+// searchArchive is the newest value of a key in the archive, of the commits that a
+// view reaches.
+func (t *Table) searchArchive(ctx context.Context, key string, v *View) (e archivedExtra, err error) {
 	list, err := t.archiveFiles(ctx)
 	if err != nil {
 		return e, err
 	}
 	for _, f := range list {
-		err := t.scanArchive(ctx, f, func(a *timeline.Archived) (bool, error) {
-			if !a.Done() || !a.Writes() || !a.Mentions(key) || !a.Time.After(e.at.Time) || (at != "" && a.Time.After(at)) {
+		err := t.scanArchive(ctx, f, true, func(a *timeline.Archived) (bool, error) {
+			if !a.Done() || !a.Writes() || !a.Mentions(key) || !a.Time.After(e.at.Time) || !v.reaches(a.Instant) {
 				return true, nil
 			}
 			entry, err := a.Entry()

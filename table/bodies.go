@@ -77,7 +77,7 @@ func (c *bodyCache) drop(name string) {
 
 // body reads what a completed write says.
 func (t *Table) body(ctx context.Context, i timeline.Instant) (commitmeta.Body, error) {
-	name, err := instantName(i)
+	name, err := t.instantFile(i)
 	if err != nil {
 		return commitmeta.Body{}, err
 	}
@@ -91,7 +91,7 @@ func (t *Table) body(ctx context.Context, i timeline.Instant) (commitmeta.Body, 
 	if err != nil {
 		return commitmeta.Body{}, err
 	}
-	b, err := commitmeta.Decode(hudi.Version6, data)
+	b, err := commitmeta.Decode(t.version, data)
 	if err != nil {
 		return commitmeta.Body{}, hinted(ErrCorrupt, "restore the file from a copy of the table", "%s: %v", name, err)
 	}
@@ -118,7 +118,7 @@ func (t *Table) plan(ctx context.Context, i timeline.Instant) (*plans, error) {
 	if ok {
 		return p, nil
 	}
-	name, err := instantName(timeline.Instant{Time: i.Time, Action: i.Action, State: timeline.Requested})
+	name, err := t.instantFile(timeline.Instant{Time: i.Time, Action: i.Action, State: timeline.Requested})
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (t *Table) plan(ctx context.Context, i timeline.Instant) (*plans, error) {
 }
 
 func decodePlan(a commitmeta.Action, data []byte) (*plans, error) {
-	if a == commitmeta.ActionReplaceCommit {
+	if a == commitmeta.ActionReplaceCommit || a == commitmeta.ActionClustering {
 		r, err := commitmeta.DecodeReplacePlan(data)
 		return &plans{clustering: r.Clustering != nil, clustered: r.Locations()}, err
 	}

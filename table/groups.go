@@ -125,7 +125,7 @@ func (v *View) Saved(ctx context.Context) (map[string]map[string]bool, error) {
 
 // content is what an instant's file holds.
 func (t *Table) content(ctx context.Context, i timeline.Instant) (data []byte, name string, err error) {
-	if name, err = instantName(i); err == nil {
+	if name, err = t.instantFile(i); err == nil {
 		data, err = t.bucket.ReadAll(ctx, name, instantLimit)
 	}
 	return data, name, err

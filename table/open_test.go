@@ -140,6 +140,15 @@ func TestCreateRace(t *testing.T) {
 	}
 }
 
+// later are the properties of a later version, and others in pairs.
+func later(version string, more ...string) map[string]string {
+	set := map[string]string{hudi.PropVersion: version, hudi.PropLayout: "2"}
+	for i := 0; i < len(more); i += 2 {
+		set[more[i]] = more[i+1]
+	}
+	return set
+}
+
 // What Open refuses, for writing and for reading, each with a hint.
 func TestOpenRefuses(t *testing.T) {
 	for what, c := range map[string]struct {
@@ -147,7 +156,20 @@ func TestOpenRefuses(t *testing.T) {
 		write, read error
 	}{
 		"as it is":              {},
-		"version 8":             {map[string]string{hudi.PropVersion: "8"}, table.ErrVersion, table.ErrVersion},
+		"version 7":             {map[string]string{hudi.PropVersion: "7"}, table.ErrVersion, table.ErrVersion},
+		"version 8":             {later("8"), table.ErrVersion, nil},
+		"version 9":             {later("9"), table.ErrVersion, nil},
+		"version 9, layout 1":   {later("9", hudi.PropLayout, "1"), table.ErrVersion, table.ErrVersion},
+		"timeline elsewhere":    {later("9", hudi.PropTimeline, "t"), table.ErrUnsupported, table.ErrUnsupported},
+		"by commit time":        {later("9", hudi.PropMergeMode, "COMMIT_TIME_ORDERING"), table.ErrVersion, nil},
+		"custom merging":        {later("9", hudi.PropMergeMode, "custom"), table.ErrUnsupported, table.ErrUnsupported},
+		"custom strategy":       {later("8", hudi.PropMergeMode, "", hudi.PropMergeStrategy, "x"), table.ErrUnsupported, table.ErrUnsupported},
+		"custom payload":        {later("9", hudi.PropMergeMode, "", hudi.PropMergeStrategy, "", hudi.PropPayload, "a.B"), table.ErrUnsupported, table.ErrUnsupported},
+		"partial updates":       {later("9", hudi.PropPartialUpdate, "FILL_UNAVAILABLE"), table.ErrUnsupported, table.ErrUnsupported},
+		"no partial updates":    {later("9", hudi.PropPartialUpdate, "NONE"), table.ErrVersion, nil},
+		"two orderings":         {later("9", hudi.PropOrdering, "a,b"), table.ErrUnsupported, table.ErrUnsupported},
+		"orderings unused":      {later("9", hudi.PropOrdering, "a,b", hudi.PropMergeMode, "COMMIT_TIME_ORDERING"), table.ErrVersion, nil},
+		"custom, no logs":       {later("9", hudi.PropMergeMode, "CUSTOM", hudi.PropType, "COPY_ON_WRITE"), table.ErrVersion, nil},
 		"version of words":      {map[string]string{hudi.PropVersion: "six"}, table.ErrCorrupt, table.ErrCorrupt},
 		"layout 2":              {map[string]string{hudi.PropLayout: "2"}, table.ErrVersion, table.ErrVersion},
 		"copy on write":         {map[string]string{hudi.PropType: "COPY_ON_WRITE"}, table.ErrType, nil},
@@ -232,4 +254,9 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 	wantErr(t, "begin", err, table.ErrUnsupported)
 	_, err = tb.Recover(t.Context())
 	wantErr(t, "recover", err, table.ErrUnsupported)
+
+	g := load(t, "w120-v9-bloom-nomdt")
+	later := must[*table.Table](t)(table.Open(t.Context(), bucketOf(g.driver), table.Options{ReadOnly: true}))
+	_, err = later.Lease(t.Context())
+	wantErr(t, "lease of a later version", err, table.ErrVersion)
 }

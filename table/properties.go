@@ -80,14 +80,18 @@ func checkReadable(p hudi.Properties) error {
 	if err != nil {
 		return hinted(ErrCorrupt, "restore "+propertiesName+" from a copy", "%v", err)
 	}
-	if v != hudi.Version6 {
-		return hinted(ErrVersion, "use a table of version 6 (hoodie.write.table.version=6 with Hudi 1.x)", "version %s, only 6 is supported", v)
+	if !v.Readable() {
+		return hinted(ErrVersion, "use a table of version 6 (hoodie.write.table.version=6 with Hudi 1.x)",
+			"version %s; 6 can be read and written, 8 and 9 can be read", v)
 	}
-	if l, ok := p.Lookup(hudi.PropLayout); ok && l != "1" {
-		return hinted(ErrVersion, "restore "+propertiesName+": version 6 has layout 1", "timeline layout %q in a table of version 6", l)
+	if err := checkLayout(p, v); err != nil {
+		return err
 	}
 	if t := p.Get(hudi.PropType); t != mergeOnRead && t != copyOnWrite {
 		return hinted(ErrType, "use another path, or create the table anew as MERGE_ON_READ", "%s is %q", hudi.PropType, t)
+	}
+	if err := checkMerging(p, v); err != nil {
+		return err
 	}
 	if p.Get(hudi.PropBootstrapBase) != "" {
 		return hinted(ErrBootstrapped, "rewrite the table with Hudi first", "%s is set", hudi.PropBootstrapBase)
@@ -108,8 +112,30 @@ func checkReadable(p hudi.Properties) error {
 	return nil
 }
 
+// checkLayout says why the timeline of a table cannot be read, if it cannot.
+func checkLayout(p hudi.Properties, v hudi.Version) error {
+	want := "1"
+	if v.Completes() {
+		want = "2"
+	}
+	if l, ok := p.Lookup(hudi.PropLayout); ok && l != want {
+		return hinted(ErrVersion, "restore "+propertiesName+": version "+v.String()+" has layout "+want, "timeline layout %q in a table of version %s", l, v)
+	}
+	if f := p.Get(hudi.PropTimeline); v.Completes() && f != "" && f != "timeline" {
+		return hinted(ErrUnsupported, "create the table anew with the default of this setting", "%s=%s", hudi.PropTimeline, f)
+	}
+	return nil
+}
+
 // checkWritable says why a table cannot be written by us, if it cannot.
 func checkWritable(p hudi.Properties) error {
+	if v, err := p.Version(); err != nil || v != hudi.Version6 {
+		return hinted(ErrVersion, "leave its writing to the engine that made it, or give us a table of version 6 (hoodie.write.table.version=6 with Hudi 1.x)",
+			"version %s can be read and not written", v)
+	}
+	if t := p.Get(hudi.PropType); t != mergeOnRead {
+		return hinted(ErrType, "use another path, or create the table anew as MERGE_ON_READ", "%s is %q", hudi.PropType, t)
+	}
 	if _, ok := p.Lookup(hudi.PropChecksum); !ok {
 		return hinted(ErrCorrupt, "restore "+propertiesName+" from a copy", "%s has no %s and may be cut short", propertiesName, hudi.PropChecksum)
 	}

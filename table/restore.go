@@ -169,7 +169,7 @@ func (v *View) checkUnarchived(ctx context.Context, to hudi.Time) error {
 				return err
 			}
 		}
-		err := v.table.scanArchive(ctx, f, func(a *timeline.Archived) (bool, error) {
+		err := v.table.scanArchive(ctx, f, true, func(a *timeline.Archived) (bool, error) {
 			if a.Done() && a.Writes() && a.Time.After(to) {
 				return false, hinted(ErrCleaned, "restore to a later instant", "%s came after it and is archived", a.Instant)
 			}

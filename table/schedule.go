@@ -141,7 +141,7 @@ func (t *Table) Now() hudi.Time { return hudi.FormatTime(t.local(t.now())) }
 func (v *View) Clustering(ctx context.Context) (map[hudi.Location]bool, error) {
 	groups := map[hudi.Location]bool{}
 	for _, i := range v.instants {
-		if i.Done() || i.Action != commitmeta.ActionReplaceCommit {
+		if i.Done() || (i.Action != commitmeta.ActionReplaceCommit && i.Action != commitmeta.ActionClustering) {
 			continue
 		}
 		p, err := v.table.plan(ctx, i)

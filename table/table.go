@@ -64,6 +64,7 @@ type CreateOptions struct {
 type Table struct {
 	bucket       *storage.Bucket
 	properties   hudi.Properties
+	version      hudi.Version
 	partitioning hudi.Partitioning
 	options      Options
 	bodies       *bodyCache
@@ -174,11 +175,15 @@ func Open(ctx context.Context, b *storage.Bucket, o Options) (*Table, error) {
 }
 
 func newTable(b *storage.Bucket, p hudi.Properties, o Options) (*Table, error) {
-	l, err := timeline.NewLister(b, hudi.Version6)
+	version, err := p.Version()
 	if err != nil {
 		return nil, err
 	}
-	return &Table{bucket: b, properties: p, options: o, bodies: newBodyCache(bodyCacheBytes), lister: l,
+	l, err := timeline.NewLister(b, version)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{bucket: b, properties: p, version: version, options: o, bodies: newBodyCache(bodyCacheBytes), lister: l,
 		archive: &archiveRanges{byFile: map[archiveFile]timeRange{}, extras: map[string]archivedExtra{}},
 		open:    map[hudi.Time]*Txn{}, own: ownInstants{}, folders: map[string]bool{}, plans: map[hudi.Time]*plans{}}, nil
 }
@@ -226,6 +231,9 @@ const lockName = hoodieFolder + "couch2hudi/lock"
 // Begin and Recover need it. It does not keep other engines out: nobody may
 // let them write at the same time (docs/format/timeline.md).
 func (t *Table) Lease(ctx context.Context) (io.Closer, error) {
+	if t.version != hudi.Version6 {
+		return nil, checkWritable(t.properties)
+	}
 	held, err := t.bucket.Lock(ctx, lockName)
 	if errors.Is(err, storage.ErrLocked) {
 		return nil, &Error{Err: fmt.Errorf("%w: %w", ErrHeld, err), Hint: "stop the other writer of this table, or wait for it"}
@@ -294,13 +302,14 @@ func (t *Table) list(ctx context.Context) ([]timeline.Instant, error) {
 	return t.lister.List(ctx)
 }
 
-// name is the object name of an instant's file.
+// instantName is the object name of an instant's file in a table of version 6,
+// which is what we write.
 func instantName(i timeline.Instant) (string, error) {
 	folder, err := timeline.Folder(hudi.Version6)
 	if err != nil {
 		return "", err
 	}
-	name, err := timeline.FileName(i)
+	name, err := timeline.FileName(hudi.Version6, i)
 	return folder + name, err
 }
 

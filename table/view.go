@@ -19,7 +19,9 @@ import (
 type View struct {
 	table *Table
 	// at is the instant to look from, "" for the newest.
-	at       hudi.Time
+	at hudi.Time
+	// until bounds when what is seen completed, "" for not at all.
+	until    hudi.Time
 	instants []timeline.Instant
 	// listed are all instants of the active timeline, also when the view is AsOf
 	// or Reaching. firstDone is the first completed write on it that is no
@@ -165,7 +167,7 @@ func (v *View) AsOf(at hudi.Time) *View {
 func (v *View) copy() *View {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return &View{table: v.table, at: v.at, instants: v.instants, listed: v.listed, firstDone: v.firstDone,
+	return &View{table: v.table, at: v.at, until: v.until, instants: v.instants, listed: v.listed, firstDone: v.firstDone,
 		compacting: v.compacting, replaced: v.replaced, files: v.files, archived: v.archived, uncut: v.uncut, slices: maps.Clone(v.slices)}
 }
 
@@ -201,15 +203,24 @@ func (v *View) Slices(ctx context.Context, partition string) ([]hudi.Slice, erro
 	if err != nil {
 		return nil, err
 	}
-	list = slices6(partition, files, sliceRules{
+	rules := sliceRules{
 		at:         v.at,
 		committed:  v.Committed,
 		compacting: func(l hudi.Location) hudi.Time { return v.compacting[l] },
 		replaced: func(l hudi.Location) bool {
 			t, ok := v.replaced[l]
-			return ok && (v.at == "" || !t.After(v.at))
+			return ok && v.Committed(t)
 		},
-	})
+	}
+	if v.table.version.Completes() {
+		when, err := v.completions(ctx, files)
+		if err != nil {
+			return nil, err
+		}
+		list = slices8(partition, files, rules, when)
+	} else {
+		list = slices6(partition, files, rules)
+	}
 	v.mu.Lock()
 	v.slices[partition] = list
 	v.mu.Unlock()
@@ -220,7 +231,7 @@ func (v *View) Slices(ctx context.Context, partition string) ([]hudi.Slice, erro
 // completed, or older than everything completed on the active timeline, and
 // not after the view's instant. Readers ask it for each block of a log file.
 func (v *View) Committed(t hudi.Time) bool {
-	if v.at != "" && t.After(v.at) {
+	if v.at != "" && t.After(v.at) || v.after(t) {
 		return false
 	}
 	if completed, there := timeline.Has(v.listed, t); there {

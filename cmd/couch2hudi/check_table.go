@@ -208,7 +208,7 @@ func isClustering(ctx context.Context, b *storage.Bucket, i timeline.Instant) (b
 	if err != nil {
 		return false, err
 	}
-	name, err := timeline.FileName(timeline.Instant{Time: i.Time, Action: i.Action, State: timeline.Requested})
+	name, err := timeline.FileName(hudi.Version6, timeline.Instant{Time: i.Time, Action: i.Action, State: timeline.Requested})
 	if err != nil {
 		return false, err
 	}

@@ -216,6 +216,9 @@ func (f *queryFlags) past(v *table.View) (*table.View, error) {
 	if err != nil {
 		return nil, &usageError{err: fmt.Errorf("%s: %w", flag, err)}
 	}
+	if f.until != "" {
+		return v.Until(at), nil
+	}
 	return v.AsOf(at), nil
 }
 

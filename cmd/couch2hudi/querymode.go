@@ -155,7 +155,7 @@ func (f *queryFlags) increment(ctx context.Context, s streams, v *table.View, o 
 	}
 	gone := func(err error) bool { return f.fallback == fallbackSnapshot && isGone(err) }
 	if f.maxIncrement > 0 {
-		share, err := reader.Share(ctx, v, begin, v.Last(), o)
+		share, err := reader.Share(ctx, v, begin, v.Latest(), o)
 		switch {
 		case gone(err):
 			return snapshot(oneLine(err.Error())), nil
@@ -166,7 +166,7 @@ func (f *queryFlags) increment(ctx context.Context, s streams, v *table.View, o 
 		}
 		say("reading the changes after %s: the range touches %.0f%% of the table's bytes, no more than --max-increment %v", begin, share*percent, f.maxIncrement)
 	}
-	changes := reader.Incremental(ctx, v, begin, v.Last(), o)
+	changes := reader.Incremental(ctx, v, begin, v.Latest(), o)
 	if f.fallback == "" {
 		return changes, nil
 	}

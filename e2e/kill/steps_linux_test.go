@@ -114,7 +114,7 @@ func (w *world) remains() body {
 		if filepath.Dir(n) != ".hoodie" {
 			continue
 		}
-		if i, ok := timeline.ParseFileName(filepath.Base(n)); ok {
+		if i, ok := timeline.ParseFileName(hudi.Version6, filepath.Base(n)); ok {
 			all = append(all, i)
 		}
 	}

@@ -298,7 +298,7 @@ func (b body) archiving(before body) step {
 			if err != nil {
 				break
 			}
-			if name, err := timeline.FileName(a.Instant); err == nil && b.has(".hoodie/"+name, "") {
+			if name, err := timeline.FileName(hudi.Version6, a.Instant); err == nil && b.has(".hoodie/"+name, "") {
 				return archiveGone
 			}
 		}

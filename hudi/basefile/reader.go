@@ -56,6 +56,9 @@ type watcher struct{ r io.ReaderAt }
 
 // ReadAt passes the call on.
 func (w watcher) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, fmt.Errorf("%w: it points before its beginning", ErrFormat)
+	}
 	n, err := w.r.ReadAt(p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return n, &readError{err}

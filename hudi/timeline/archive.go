@@ -90,12 +90,19 @@ type Archived struct {
 	// Modified is the change of state as the archive has it, read as UTC, and
 	// zero when the archive does not say.
 	Instant
-	datum  []byte
-	reader *commitmeta.ArchiveReader
+	datum []byte
+	// reader is nil for entries of a history, which hold the files themselves.
+	reader  *commitmeta.ArchiveReader
+	version hudi.Version
 }
 
 // Entry decodes what the instant's file said.
-func (a *Archived) Entry() (commitmeta.ArchiveEntry, error) { return a.reader.Decode(a.datum) }
+func (a *Archived) Entry() (commitmeta.ArchiveEntry, error) {
+	if a.reader == nil {
+		return commitmeta.DecodeArchived(a.version, commitmeta.ArchiveHead{Time: a.Time, Action: a.Action, State: commitmeta.StateCompleted, Changed: a.Completion}, a.datum)
+	}
+	return a.reader.Decode(a.datum)
+}
 
 // ReadArchive yields what one file of the archive holds, in its order, which is
 // by time in each run of an archiver. An instant may stand in the archive twice,

@@ -204,7 +204,7 @@ func goldenTimelines(t testing.TB, f func(i timeline.Instant, content []byte)) {
 		content := map[timeline.Instant][]byte{}
 		for file, data := range files {
 			rest, ok := strings.CutPrefix(file, "table/.hoodie/")
-			i, isInstant := timeline.ParseFileName(rest)
+			i, isInstant := timeline.ParseFileName(hudi.Version6, rest)
 			if !ok || !isInstant {
 				continue
 			}

@@ -15,8 +15,9 @@ import (
 // at the names alone, and what it does beyond that costs what is new. It may be
 // used concurrently. Its memory grows with the active timeline.
 type Lister struct {
-	bucket *storage.Bucket
-	folder string
+	bucket  *storage.Bucket
+	version hudi.Version
+	folder  string
 
 	mu    sync.Mutex
 	round uint64
@@ -59,7 +60,7 @@ func NewLister(b *storage.Bucket, v hudi.Version) (*Lister, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lister{bucket: b, folder: folder}
+	l := &Lister{bucket: b, version: v, folder: folder}
 	l.forget()
 	return l, nil
 }
@@ -90,7 +91,7 @@ func (l *Lister) look(ctx context.Context) (map[*states]bool, error) {
 	known := func(name string) bool {
 		f := l.files[name]
 		if f == nil {
-			_, ok := ParseFileName(name[len(l.folder):])
+			_, ok := ParseFileName(l.version, name[len(l.folder):])
 			return !ok
 		}
 		// What is pending may be taken back, and begun anew under the same name.
@@ -105,7 +106,7 @@ func (l *Lister) look(ctx context.Context) (map[*states]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		i, ok := ParseFileName(strings.TrimPrefix(o.Name, l.folder))
+		i, ok := ParseFileName(l.version, strings.TrimPrefix(o.Name, l.folder))
 		if !ok {
 			continue // a folder
 		}

@@ -27,7 +27,7 @@ func scanned(t *testing.T, b *storage.Bucket) []timeline.Instant {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i, ok := timeline.ParseFileName(strings.TrimPrefix(o.Name, ".hoodie/")); ok {
+		if i, ok := timeline.ParseFileName(hudi.Version6, strings.TrimPrefix(o.Name, ".hoodie/")); ok {
 			i.Modified = o.Modified
 			all = append(all, i)
 		}
@@ -110,7 +110,7 @@ func TestListerLooksOnce(t *testing.T) {
 	}
 	for n := range 10 {
 		for _, s := range []timeline.State{timeline.Requested, timeline.Inflight, timeline.Completed} {
-			name, err := timeline.FileName(timeline.Instant{Time: hudi.Time(fmt.Sprintf("2026010100000%d000", n)), Action: commitmeta.ActionDeltaCommit, State: s})
+			name, err := timeline.FileName(hudi.Version6, timeline.Instant{Time: hudi.Time(fmt.Sprintf("2026010100000%d000", n)), Action: commitmeta.ActionDeltaCommit, State: s})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,10 +17,13 @@ var ErrVersion = errors.New("unknown timeline layout")
 
 // Folder is where the timeline of a table version lives, with a "/" at its end.
 func Folder(v hudi.Version) (string, error) {
-	if v != hudi.Version6 {
-		return "", fmt.Errorf("%w: table version %s", ErrVersion, v)
+	switch {
+	case v == hudi.Version6:
+		return ".hoodie/", nil
+	case v.Completes():
+		return folder2, nil
 	}
-	return ".hoodie/", nil
+	return "", fmt.Errorf("%w: table version %s", ErrVersion, v)
 }
 
 const (
@@ -31,9 +34,21 @@ const (
 )
 
 // FileName is the name, inside Folder, of the file that puts an instant into
-// its state (layout 1). A completed compaction is a commit, a completed log
-// compaction a deltacommit: name them so.
-func FileName(i Instant) (string, error) {
+// its state. A completed compaction is a commit, a completed log compaction a
+// deltacommit, a completed clustering a replacecommit: name them so.
+func FileName(v hudi.Version, i Instant) (string, error) {
+	switch {
+	case v == hudi.Version6:
+		return fileName1(i)
+	case v.Completes():
+		return fileName2(i)
+	}
+	return "", fmt.Errorf("%w: table version %s", ErrVersion, v)
+}
+
+// fileName1 is FileName by layout 1, where clusterings are replacecommits from
+// the beginning.
+func fileName1(i Instant) (string, error) {
 	if !known(i.Action) || i.Time == "" {
 		return "", fmt.Errorf("%w: %q of action %q", ErrName, i.Time, i.Action)
 	}
@@ -58,9 +73,20 @@ func FileName(i Instant) (string, error) {
 	return "", fmt.Errorf("%w: %q of action %q in state %s", ErrName, i.Time, i.Action, i.State)
 }
 
-// ParseFileName reads a name of layout 1; false for the other files that live
-// in the folder (properties, folders, names of later layouts).
-func ParseFileName(name string) (Instant, bool) {
+// ParseFileName reads a name in Folder; false for the other files that live there
+// (properties, folders, names of other layouts) and for versions without a Folder.
+func ParseFileName(v hudi.Version, name string) (Instant, bool) {
+	switch {
+	case v == hudi.Version6:
+		return parseFileName1(name)
+	case v.Completes():
+		return parseFileName2(name)
+	}
+	return Instant{}, false
+}
+
+// parseFileName1 is ParseFileName by layout 1.
+func parseFileName1(name string) (Instant, bool) {
 	at, rest, ok := strings.Cut(name, ".")
 	t, err := hudi.ParseTime(at)
 	if !ok || err != nil {
@@ -78,7 +104,7 @@ func ParseFileName(name string) (Instant, bool) {
 	}
 	i.Action = commitmeta.Action(word)
 	// What has no name is no instant: "<t>.commit.inflight" is nobody's.
-	if back, err := FileName(i); err != nil || back != name {
+	if back, err := fileName1(i); err != nil || back != name {
 		return Instant{}, false
 	}
 	return i, true
@@ -90,6 +116,7 @@ func known(a commitmeta.Action) bool {
 		commitmeta.ActionLogCompaction, commitmeta.ActionReplaceCommit, commitmeta.ActionClean,
 		commitmeta.ActionRollback, commitmeta.ActionRestore, commitmeta.ActionSavepoint, commitmeta.ActionIndexing:
 		return true
+	case commitmeta.ActionClustering: // layout 2 alone has it
 	}
 	return false
 }

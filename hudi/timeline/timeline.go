@@ -38,11 +38,15 @@ func (s State) String() string {
 }
 
 // Instant is one entry of the timeline. A completed compaction is listed as
-// the commit that it became, a completed log compaction as a deltacommit.
+// the commit that it became, a completed log compaction as a deltacommit, a
+// completed clustering as a replacecommit.
 type Instant struct {
 	Time   hudi.Time
 	Action commitmeta.Action
 	State  State
+	// Completion is when a completed instant became so, by its name; "" in tables
+	// before version 8, and for files that an upgrade of the table left.
+	Completion hudi.Time
 	// Modified is when the file of the most advanced state was last written,
 	// by the store's clock.
 	Modified time.Time
@@ -61,7 +65,7 @@ func (i Instant) Done() bool { return i.State == Completed }
 func (i Instant) Writes() bool {
 	switch i.Action {
 	case commitmeta.ActionCommit, commitmeta.ActionDeltaCommit, commitmeta.ActionCompaction,
-		commitmeta.ActionLogCompaction, commitmeta.ActionReplaceCommit:
+		commitmeta.ActionLogCompaction, commitmeta.ActionReplaceCommit, commitmeta.ActionClustering:
 		return true
 	default:
 		return false
@@ -87,6 +91,8 @@ func groupOf(i Instant) group {
 		return group{i.Time, commitmeta.ActionCommit}
 	case commitmeta.ActionLogCompaction:
 		return group{i.Time, commitmeta.ActionDeltaCommit}
+	case commitmeta.ActionClustering:
+		return group{i.Time, commitmeta.ActionReplaceCommit}
 	default:
 		return group{i.Time, i.Action}
 	}

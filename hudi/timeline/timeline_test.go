@@ -38,7 +38,7 @@ func TestNames(t *testing.T) {
 	} {
 		for s, want := range []string{c.requested, c.inflight, c.completed} {
 			i := timeline.Instant{Time: at, Action: c.action, State: timeline.State(s)}
-			name, err := timeline.FileName(i)
+			name, err := timeline.FileName(hudi.Version6, i)
 			if want == "" {
 				if !errors.Is(err, timeline.ErrName) {
 					t.Errorf("%s: %q, %v", i, name, err)
@@ -48,7 +48,7 @@ func TestNames(t *testing.T) {
 			if err != nil || name != string(at)+"."+want {
 				t.Errorf("%s: %q, %v", i, name, err)
 			}
-			if back, ok := timeline.ParseFileName(name); !ok || !back.Same(i) {
+			if back, ok := timeline.ParseFileName(hudi.Version6, name); !ok || !back.Same(i) {
 				t.Errorf("%q: %s, %v", name, back, ok)
 			}
 		}
@@ -60,12 +60,12 @@ func TestNoNames(t *testing.T) {
 		string(at) + ".commit.inflight", string(at) + ".commit.done", string(at) + ".unknown", string(at) + ".compaction",
 		string(at) + ".logcompaction", string(at) + ".savepoint.requested", string(at) + ".requested", string(at) + "_" + string(at) + ".commit",
 		"2026113000441518x.commit", "2026.commit", "." + string(at) + ".commit.crc", string(at) + ".schemacommit", string(at) + ".commit/"} {
-		if i, ok := timeline.ParseFileName(name); ok {
+		if i, ok := timeline.ParseFileName(hudi.Version6, name); ok {
 			t.Errorf("%q is %s", name, i)
 		}
 	}
 	for _, i := range []timeline.Instant{{}, {Time: at}, {Time: at, Action: "unknown"}, {Action: commitmeta.ActionCommit}, {Time: at, Action: commitmeta.ActionCommit, State: 7}} {
-		if name, err := timeline.FileName(i); !errors.Is(err, timeline.ErrName) {
+		if name, err := timeline.FileName(hudi.Version6, i); !errors.Is(err, timeline.ErrName) {
 			t.Errorf("%s: %q, %v", i, name, err)
 		}
 	}
@@ -113,8 +113,11 @@ func TestList(t *testing.T) {
 	if !slices.Equal(text, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(text, "\n"), strings.Join(want, "\n"))
 	}
-	if _, err := timeline.List(ctx, b, 8); !errors.Is(err, timeline.ErrVersion) {
-		t.Errorf("version 8: %v", err)
+	if _, err := timeline.List(ctx, b, 7); !errors.Is(err, timeline.ErrVersion) {
+		t.Errorf("version 7: %v", err)
+	}
+	if later, err := timeline.List(ctx, b, hudi.Version9); err != nil || len(later) != 0 {
+		t.Errorf("as a table of version 9: %v, %v", later, err)
 	}
 	broken := storage.New(storagetest.Faults(mem.New(nil), storagetest.Fault{Kind: storagetest.List, N: 1}), nil)
 	if _, err := timeline.List(context.Background(), broken, hudi.Version6); !errors.Is(err, storagetest.ErrFault) {
@@ -177,11 +180,11 @@ func FuzzNames(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		i, ok := timeline.ParseFileName(name)
+		i, ok := timeline.ParseFileName(hudi.Version6, name)
 		if !ok {
 			return
 		}
-		back, err := timeline.FileName(i)
+		back, err := timeline.FileName(hudi.Version6, i)
 		if err != nil || back != name {
 			t.Fatalf("%q: %s, back %q, %v", name, i, back, err)
 		}

@@ -75,7 +75,7 @@ func (h *history) view() *table.View {
 // mark puts an instant into a state.
 func (h *history) mark(at hudi.Time, a commitmeta.Action, s timeline.State, data []byte) {
 	h.t.Helper()
-	name, err := timeline.FileName(timeline.Instant{Time: at, Action: a, State: s})
+	name, err := timeline.FileName(hudi.Version6, timeline.Instant{Time: at, Action: a, State: s})
 	h.must(nil, err)
 	h.must(h.bucket.Put(h.t.Context(), ".hoodie/"+name, data))
 }
