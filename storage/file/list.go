@@ -197,14 +197,19 @@ func holdsObject(ctx context.Context, path string) (bool, error) {
 		return false, err
 	}
 	defer f.Close() //nolint:errcheck // opened for reading: nothing can be lost
+	return objectIn(ctx, f, path)
+}
+
+// objectIn is holdsObject of an open folder.
+func objectIn(ctx context.Context, f *os.File, path string) (bool, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 		const some = 64
 		des, err := f.ReadDir(some)
-		if errors.Is(err, io.EOF) {
-			return false, nil
+		if errors.Is(err, io.EOF) || errors.Is(translate(err), storage.ErrNotExist) {
+			return false, nil // at its end, or gone since it was opened
 		}
 		if err != nil {
 			return false, err
