@@ -183,6 +183,8 @@ func stepOf(op storagetest.Op) string {
 		return "marker of a rewritten base file"
 	case strings.Contains(n, ".hoodie/.temp/"):
 		return "marker"
+	case strings.Contains(n, ".hoodie/.heartbeat/"):
+		return "begin: heartbeat"
 	case strings.Contains(n, "quarantine/"):
 		return "quarantine"
 	case strings.HasSuffix(n, ".hoodie_partition_metadata"):

@@ -44,7 +44,8 @@ func (x *Txn) Commit(ctx context.Context, b commitmeta.Body) error {
 	}
 	x.table.carry(seen, done)
 	x.end()
-	// The commit stands. Markers that stay are Recover's to remove.
+	// The commit stands. What stays of the rest is Recover's to remove.
+	_ = x.removeHeartbeat(ctx)
 	for _, marker := range x.markers {
 		_ = x.table.bucket.DeleteIfExists(ctx, marker)
 	}
@@ -85,9 +86,13 @@ func (x *Txn) complete(ctx context.Context, data []byte) (time.Time, error) {
 	return time.Time{}, &Error{Err: fmt.Errorf("%w: %w", ErrUnknown, err), Hint: "restart the writer: it goes on from what the table holds"}
 }
 
-// end takes the transaction off the open ones.
+// end takes the transaction off the open ones. Its heartbeat stays, for who removes
+// the pending instant.
 func (x *Txn) end() {
 	x.ended = true
+	if x.beat != nil {
+		x.beat.stop()
+	}
 	x.table.mu.Lock()
 	delete(x.table.open, x.instant)
 	x.table.mu.Unlock()
@@ -289,7 +294,7 @@ func (x *Txn) Abort(ctx context.Context) error {
 	now, there := find(instants, x.instant)
 	if there && now.Done() {
 		x.end()
-		return fmt.Errorf("abort %s: %w", x.instant, ErrCommitted)
+		return errors.Join(fmt.Errorf("abort %s: %w", x.instant, ErrCommitted), x.removeHeartbeat(ctx))
 	}
 	if !there {
 		// Somebody else rolled it back, and found our files by the markers, if
@@ -307,5 +312,12 @@ func (x *Txn) Abort(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return x.table.finish(ctx, r)
+	if err := x.table.finish(ctx, r); err != nil {
+		return err
+	}
+	return x.removeHeartbeat(ctx)
+}
+
+func (x *Txn) removeHeartbeat(ctx context.Context) error {
+	return x.table.bucket.DeleteIfExists(ctx, x.beat.name)
 }

@@ -186,13 +186,13 @@ func TestCrashSweep(t *testing.T) {
 	t.Logf("committed %d times, rolled back %d times", outcomes[true], outcomes[false])
 }
 
-// The third put of an empty transaction is its commit. When that fails, the
+// The fourth put of an empty transaction is its commit. When that fails, the
 // table is asked what became of it.
 func TestCommitAnswer(t *testing.T) {
 	for _, took := range []bool{false, true} {
 		t.Run(fmt.Sprintf("took effect %v", took), func(t *testing.T) {
 			ctx, d := t.Context(), start(t)
-			f := storagetest.Faults(d, storagetest.Fault{Kind: storagetest.Put, N: 3, After: took})
+			f := storagetest.Faults(d, storagetest.Fault{Kind: storagetest.Put, N: 4, After: took})
 			tb := open(t, f)
 			x := must[*table.Txn](t)(tb.Begin(ctx))
 			err := x.Commit(ctx, body())

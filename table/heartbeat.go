@@ -70,28 +70,38 @@ func (h *heartbeat) stop() {
 // caller holds the lock of our executors, so one of ours is dead. Others give a
 // heartbeat, or none: then their latest sign of life is what they wrote last.
 func (t *Table) lives(ctx context.Context, i timeline.Instant) (bool, error) {
-	name := heartbeatFolder + string(i.Time)
-	o, err := t.bucket.Stat(ctx, name)
-	switch {
-	case errors.Is(err, storage.ErrNotExist):
-		last := i.Modified
-		for m, err := range t.bucket.List(ctx, tempFolder+string(i.Time)+"/") {
-			if err != nil {
-				return false, err
-			}
-			if m.Modified.After(last) {
-				last = m.Modified
-			}
+	there, err := t.bucket.Exists(ctx, heartbeatFolder+string(i.Time))
+	if err != nil {
+		return false, err
+	}
+	if there {
+		return t.Beats(ctx, i.Time)
+	}
+	last := i.Modified
+	for m, err := range t.bucket.List(ctx, tempFolder+string(i.Time)+"/") {
+		if err != nil {
+			return false, err
 		}
-		return t.now().Sub(last) < heartbeatOver, nil
-	case err != nil:
-		return false, err
+		if m.Modified.After(last) {
+			last = m.Modified
+		}
 	}
-	data, err := t.bucket.ReadAll(ctx, name, heartbeatLimit)
-	if err != nil && !errors.Is(err, storage.ErrNotExist) {
-		return false, err
+	return t.now().Sub(last) < heartbeatOver, nil
+}
+
+// Beats says whether another engine keeps a heartbeat for a pending instant: it is at work
+// then. Of ours, locks say whether they live.
+func (t *Table) Beats(ctx context.Context, at hudi.Time) (bool, error) {
+	name := heartbeatFolder + string(at)
+	o, err := t.bucket.Stat(ctx, name)
+	var data []byte
+	if err == nil {
+		data, err = t.bucket.ReadAll(ctx, name, heartbeatLimit)
 	}
-	return string(data) != heartbeatOurs && t.now().Sub(o.Modified) < heartbeatOver, nil
+	if errors.Is(err, storage.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && string(data) != heartbeatOurs && t.now().Sub(o.Modified) < heartbeatOver, err
 }
 
 // rollBackCompaction removes what a dead executor left of a compaction: its base

@@ -23,8 +23,8 @@ import (
 // uploads, markers of instants that ended, files put aside by instants that
 // did not complete, halves of savepoints, and a properties backup.
 //
-// It needs the Lease, and no other engine may be writing: to a rollback a
-// living writer's instant looks like a dead one's.
+// It needs the Lease, and no other engine may be writing. One that keeps a heartbeat is
+// left alone: ErrBusy. To a rollback another's instant looks like a dead one's.
 func (t *Table) Recover(ctx context.Context) ([]timeline.Instant, error) {
 	if err := t.needLease("recover"); err != nil {
 		return nil, err
@@ -153,6 +153,13 @@ func (t *Table) dead(ctx context.Context, instants []timeline.Instant) ([]timeli
 				dead = append(dead, i)
 			}
 		default: // stays
+		}
+	}
+	for _, i := range dead {
+		if living, err := t.Beats(ctx, i.Time); err != nil {
+			return nil, err
+		} else if living {
+			return nil, hinted(ErrBusy, fmt.Sprintf("let it finish, or wait %s after its end", heartbeatOver), "another engine writes %s", i)
 		}
 	}
 	return dead, nil

@@ -1,12 +1,14 @@
 package table_test
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
@@ -321,6 +323,36 @@ func TestRecoverForeignWork(t *testing.T) {
 		if !slices.Equal(before, after) {
 			t.Errorf("%s: touched: %q", what, after)
 		}
+	}
+}
+
+// A commit of another engine whose heartbeat is fresh is left alone; when that is old,
+// its writer is dead. A commit of ours has one, as long as it is open.
+func TestRecoverLeavesLiveWriters(t *testing.T) {
+	const at = "20990101000000000"
+	d, c := start(t), newClock()
+	heartbeat := ".hoodie/.heartbeat/" + at
+	putAll(t, d, map[string]string{".hoodie/" + at + ".deltacommit.requested": "", ".hoodie/" + at + ".deltacommit.inflight": "", heartbeat: ""})
+	modified := must[storage.Object](t)(bucketOf(d).Stat(t.Context(), heartbeat)).Modified
+	tb := must[*table.Table](t)(table.Open(t.Context(), bucketOf(d), table.Options{Clock: c.Now}))
+	lease(t, tb)
+	for _, age := range []time.Duration{0, 119 * time.Second} {
+		c.now = modified.Add(age)
+		_, err := tb.Recover(t.Context())
+		wantErr(t, fmt.Sprintf("recover, %s after its last beat", age), err, table.ErrBusy)
+		_, err = tb.Begin(t.Context())
+		wantErr(t, "begin beside it", err, table.ErrRecover)
+	}
+	c.now = modified.Add(121 * time.Second)
+	if rolled := must[[]timeline.Instant](t)(tb.Recover(t.Context())); len(rolled) != 1 || rolled[0].Time != at {
+		t.Errorf("rolled back %v", rolled)
+	}
+	settled(t, d)
+	x := must[*table.Txn](t)(tb.Begin(t.Context()))
+	must[storage.Object](t)(bucketOf(d).Stat(t.Context(), ".hoodie/.heartbeat/"+string(x.Instant())))
+	must[any](t)(nil, x.Commit(t.Context(), body()))
+	if left := names(t, d, ".hoodie/.heartbeat/"); len(left) > 0 {
+		t.Errorf("left over: %q", left)
 	}
 }
 

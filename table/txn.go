@@ -43,6 +43,7 @@ type Txn struct {
 	view    *View
 	begun   []timeline.Instant // the timeline as Begin found it
 	carried bool               // begun was not listed
+	beat    *heartbeat         // nil for a compaction, which has its own
 
 	mu      sync.Mutex
 	files   map[string]*upload // by object name
@@ -138,6 +139,11 @@ func (t *Table) begin(ctx context.Context, v *View, a commitmeta.Action) (*Txn, 
 		if content[timeline.Requested], err = commitmeta.EncodeReplacePlan(commitmeta.ReplacePlan{}); err != nil {
 			return nil, err
 		}
+	}
+	// First, as Hudi does: an engine that rolls failed writes back lazily takes a
+	// pending instant without a heartbeat for a dead one's.
+	if x.beat, err = t.startHeartbeat(ctx, instant); err != nil {
+		return nil, fmt.Errorf("begin %s: %w", instant, err)
 	}
 	t.mu.Lock()
 	t.own.add(instant)

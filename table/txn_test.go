@@ -309,7 +309,7 @@ func TestAbort(t *testing.T) {
 func TestAbortFails(t *testing.T) {
 	ctx, d := t.Context(), start(t)
 	for k := range 4 {
-		f := storagetest.Faults(d, storagetest.Fault{Kind: storagetest.Put, N: 3 + k})
+		f := storagetest.Faults(d, storagetest.Fault{Kind: storagetest.Put, N: 4 + k})
 		tb := must[*table.Table](t)(table.Open(ctx, bucketOf(f), options()))
 		l := must[interface{ Close() error }](t)(tb.Lease(ctx))
 		x := must[*table.Txn](t)(tb.Begin(ctx))

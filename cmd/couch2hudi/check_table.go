@@ -167,6 +167,10 @@ func (c *checker) pending(ctx context.Context, t *checkedTable) {
 		if i.Done() {
 			continue
 		}
+		if living, err := t.view.Table().Beats(ctx, i.Time); err == nil && living && i.Action != commitmeta.ActionCompaction {
+			c.fail("table.pending", fmt.Errorf("%w: another engine writes %s", table.ErrBusy, i), "let it finish")
+			continue
+		}
 		switch i.Action {
 		case commitmeta.ActionRollback, commitmeta.ActionCommit, commitmeta.ActionDeltaCommit, commitmeta.ActionSavepoint:
 			dead = append(dead, string(i.Time)+" "+string(i.Action))

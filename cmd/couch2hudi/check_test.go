@@ -282,6 +282,12 @@ func TestCheckPending(t *testing.T) {
 	}
 	touch("29990101000000000.replacecommit.requested")
 	has(t, findings(t, 0, flags...), "warn table.pending", "29990101000000000 replacecommit")
+	touch(".heartbeat/29990101000000000") // empty, as another engine's is
+	has(t, findings(t, exitHeld, flags...), "FAIL table.pending", "another engine writes")
+	want(t, exitHeld, []string{"another engine writes"}, append([]string{"run", "--once"}, flags...)...)
+	if err := os.Remove(filepath.Join(dir, ".hoodie", ".heartbeat", "29990101000000000")); err != nil {
+		t.Fatal(err)
+	}
 	touch("29990101000000001.restore.inflight")
 	has(t, findings(t, exitFailed, flags...), "FAIL table.pending", "began the restore")
 	ours := filepath.Join(dir, ".hoodie", "couch2hudi", "restore")

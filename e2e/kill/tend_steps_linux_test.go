@@ -68,7 +68,7 @@ func (s step) command() string {
 // before.
 func tendTrigger(s step, r *rand.Rand) func(event) bool {
 	early := r.IntN(2) == 0
-	var runs runs
+	runs := runs{at: map[string]bool{}, planned: map[string]bool{}, dirs: map[string]bool{}}
 	last := ""
 	deleting := false
 	return func(e event) bool {
@@ -87,7 +87,7 @@ func tendTrigger(s step, r *rand.Rand) func(event) bool {
 		case plan, commandPlan:
 			return is("compaction.requested") || early && next("deltacommit")
 		case begun:
-			return is("compaction.inflight") || early && e.dir == ".hoodie/.heartbeat"
+			return is("compaction.inflight") || early && e.dir == ".hoodie/.heartbeat" && runs.planned[e.name]
 		case runMarker:
 			return mark
 		case runBase, commandRun:
@@ -95,7 +95,7 @@ func tendTrigger(s step, r *rand.Rand) func(event) bool {
 		case compacted:
 			return early && at && !e.gone || !early && inHoodie && !e.gone && e.hidden() && runs.wrote
 		case runDone:
-			return is("commit") || e.gone && e.dir == ".hoodie/.heartbeat"
+			return is("commit") || e.gone && e.dir == ".hoodie/.heartbeat" && runs.at[e.name]
 		case cleanPlan:
 			return is("clean.requested") || early && next("commit")
 		case cleanRun:
@@ -126,19 +126,19 @@ func tendTrigger(s step, r *rand.Rand) func(event) bool {
 
 // runs follows what compactions do, by events.
 type runs struct {
-	at    map[string]bool // their instants
-	dirs  map[string]bool // the partitions in which they have marked files
-	wrote bool            // a base file is there
+	at, planned map[string]bool // instants, of runs and of plans
+	dirs        map[string]bool // the partitions in which they have marked files
+	wrote       bool            // a base file is there
 }
 
 // see says whether the event is a base file of a run, and whether it is about a marker
 // of one.
 func (r *runs) see(e event) (base, mark bool) {
 	if name, ok := strings.CutSuffix(e.name, ".compaction.inflight"); ok && e.dir == ".hoodie" {
-		if r.at == nil {
-			r.at, r.dirs = map[string]bool{}, map[string]bool{}
-		}
 		r.at[name] = true
+	}
+	if name, ok := strings.CutSuffix(e.name, ".compaction.requested"); ok && e.dir == ".hoodie" {
+		r.planned[name] = true
 	}
 	if rest, ok := strings.CutPrefix(e.dir, ".hoodie/.temp/"); ok {
 		at, dir, _ := strings.Cut(rest, "/")

@@ -158,7 +158,8 @@ class Spark:
         return {"timeline": o.timeline(q["to"])}
 
     def compact(self, q):
-        return {"result": self.oracle.compact(q["table"], q.get("only"))}
+        options = ",".join(f"{k}={v}" for k, v in q.get("options", {}).items())
+        return {"result": self.oracle.compact(q["table"], q.get("only"), options=options or None)}
 
     def call(self, q):
         return {"result": [{k: plain(v) for k, v in r.items()} for r in self.oracle.call(q["procedure"], q["table"], **q.get("arguments", {}))]}
