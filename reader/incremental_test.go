@@ -1,10 +1,12 @@
 package reader_test
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/reader"
 )
@@ -63,6 +65,22 @@ func TestCleanedRange(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	wantLines(t, seen(t, f.schema, reader.Incremental(t.Context(), v, t1, t2, reader.Options{})), "pt=a/a 2 a2")
+	if begin, err := reader.OldestBegin(t.Context(), v); err != nil || begin != "" {
+		t.Errorf("no clean says so: changes from %q on, %v", begin, err)
+	}
+	for name, earliest := range map[string]hudi.Time{"by versions": "", "by commits": t2} {
+		data, err := commitmeta.EncodeCleanResult(commitmeta.CleanResult{Earliest: earliest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.bucket.Put(t.Context(), ".hoodie/29990101000000000.clean", data); err != nil {
+			t.Fatal(err)
+		}
+		want := cmp.Or(earliest, t1)
+		if begin, err := reader.OldestBegin(t.Context(), openView(t, f.bucket)); err != nil || begin != want {
+			t.Errorf("%s: changes from %q on, want %q, %v", name, begin, want, err)
+		}
+	}
 	if err := failure(reader.Snapshot(t.Context(), v.AsOf(t1), reader.Options{})); !errors.Is(err, reader.ErrCleaned) {
 		t.Fatalf("a past that is gone: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -76,7 +77,19 @@ func (c *checker) table(ctx context.Context, cfg config.Config) *checkedTable {
 	c.zone(p)
 	c.lease(t)
 	c.pending(ctx, t)
+	c.reach(ctx, t)
 	return t
+}
+
+// reach says how far back changes can be read.
+func (c *checker) reach(ctx context.Context, t *checkedTable) {
+	begin, err := reader.OldestBegin(ctx, t.view)
+	switch {
+	case err != nil:
+		c.fail("table.reach", err, "")
+	case t.view.Last() != "":
+		c.ok("table.reach", "changes can be read %s", after(begin))
+	}
 }
 
 func or(s, otherwise string) string {

@@ -113,7 +113,7 @@ func TestCheckHealthy(t *testing.T) {
 	}
 	for key, word := range map[string]string{
 		"ok table": "version 6", "ok table.metadata": "", "ok table.timezone": "UTC", "ok table.lease": "no other",
-		"ok table.timeline": "nothing left", "ok table.pinned": "", "ok table.columns": "", "ok resume": "goes on from",
+		"ok table.timeline": "nothing left", "ok table.reach": "from the beginning", "ok table.pinned": "", "ok table.columns": "", "ok resume": "goes on from",
 		"ok source.read": "about 1", "ok source.leaves": "leaf", "ok table.files": "3 partitions", "ok table.logs": "",
 		"ok table.times": "", "ok table.base": "key filters", "ok reader": "Spark 3.5", "warn reader": "Trino", "ok config": "",
 	} {

@@ -56,10 +56,22 @@ func TestCleanAndArchive(t *testing.T) {
 	before := read()
 
 	want(t, 0, []string{nothingToClean}, "clean", "--table", dir)
+	want(t, 0, []string{"changes can be read from the beginning on"}, "timeline", "--table", dir)
 	dry := want(t, 0, []string{"would be deleted", ".parquet", ".log."}, "clean", "--table", dir, "--policy", "commits", "--keep", "6", "--dry-run")
 	want(t, 0, []string{"cleaned: " + strconv.Itoa(strings.Count(dry, "\n")-1) + " files", "as of "}, "clean", "--table", dir, "--policy", "commits", "--keep", "6")
 	want(t, 0, []string{nothingToClean}, "clean", "--table", dir, "--policy", "commits", "--keep", "6", "--dry-run")
 	check("cleaned", before)
+	oldest := ""
+	for _, l := range tail() {
+		if l.Since && oldest == "" {
+			oldest = l.Instant
+		} else if !l.Since && oldest != "" && l.Action != "clean" {
+			t.Errorf("changes can be read after %s, and not after %s", oldest, l.Instant)
+		}
+	}
+	want(t, 0, []string{"changes can be read after " + oldest}, "timeline", "--table", dir, "--format", "table")
+	want(t, 0, []string{"table.reach", "changes can be read after " + oldest}, "check", "--source", url, "--table", dir)
+	want(t, 0, nil, "query", "--table", dir, "--since", oldest)
 
 	want(t, 0, []string{nothingToArchive}, "archive", "--table", dir)
 	want(t, 0, []string{"would be archived", all[0].Instant + " deltacommit completed"}, "archive", "--table", dir, "--keep-min", "20", "--keep-max", "21", "--dry-run")

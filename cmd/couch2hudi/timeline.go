@@ -15,6 +15,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -32,6 +33,9 @@ type instantLine struct {
 	LastSeq   string            `json:"last_seq,omitempty"`
 	Extra     map[string]string `json:"extra,omitempty"`
 	Archived  bool              `json:"archived,omitempty"`
+	// Since says that query --since takes this instant, with any --until: nothing that
+	// was written after it is gone.
+	Since bool `json:"since,omitempty"`
 }
 
 func newTimeline(s streams) *cobra.Command {
@@ -43,9 +47,12 @@ func newTimeline(s streams) *cobra.Command {
 		Long: `List the instants of a table: state, action, rows, last_seq.
 
 Those in the archive are listed too, from the oldest one on as of which the table
-can still be read; with --all the whole archive.`,
+can still be read; with --all the whole archive. The last line, on stderr, says from
+which instant on query --since reads changes; in jsonl the instants that it takes
+have "since": true.`,
 		Example: `  couch2hudi timeline --table ./demo-table
-  couch2hudi timeline --table ./demo-table --format jsonl | jq -r .last_seq`,
+  couch2hudi timeline --table ./demo-table --format jsonl | jq -r .last_seq
+  couch2hudi timeline --table ./demo-table --format jsonl | jq -r 'select(.since).instant' | head -1`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := oneOfFormats(format, "", "table", "jsonl"); err != nil {
 				return err
@@ -78,16 +85,33 @@ func printTimeline(ctx context.Context, s streams, t *table.Table, format string
 	} else {
 		emit, flush = timelineTable(s.out)
 	}
+	begin, err := reader.OldestBegin(ctx, v)
+	if err != nil {
+		return err
+	}
 	for _, i := range v.Instants() {
 		line, err := describe(ctx, v, i)
 		if err != nil {
 			return err
 		}
+		line.Since = i.Done() && i.Writes() && !v.When(i).Before(begin)
 		if err := emit(line); err != nil {
 			return err
 		}
 	}
-	return flush()
+	if err := flush(); err != nil || v.Last() == "" {
+		return err
+	}
+	_, err = fmt.Fprintf(s.err, "changes can be read %s\n", after(begin))
+	return err
+}
+
+// after says where incremental reads may begin.
+func after(begin hudi.Time) string {
+	if begin == "" {
+		return "from the beginning on"
+	}
+	return fmt.Sprintf("after %s, and after each later instant, up to any; before that, files were cleaned", begin)
 }
 
 // reaching is the newest view with the archived instants to list.
