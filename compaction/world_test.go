@@ -55,6 +55,8 @@ type world struct {
 	lease  io.Closer
 	schema *hudi.Schema
 	rand   *rand.Rand
+	// rewrite is writer.Options.MaxRewrite.
+	rewrite int64
 	// rows are the values by key, places where the keys are, orders how often
 	// each was written.
 	rows   map[string]string
@@ -64,7 +66,7 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	w := &world{t: t, clock: newClock(), rand: rand.New(rand.NewPCG(seed, 3)), rows: map[string]string{},
+	w := &world{t: t, clock: newClock(), rand: rand.New(rand.NewPCG(seed, 3)), rewrite: -1, rows: map[string]string{},
 		places: map[string]hudi.Location{}, orders: map[string]int64{}}
 	w.store = mem.New(&mem.Options{Now: w.clock.Now})
 	s, err := hudi.NewSchema("docs", hudi.Column{Name: "_id", Kind: hudi.KindString}, hudi.Column{Name: "_rev_order", Kind: hudi.KindLong},
@@ -119,7 +121,7 @@ func (w *world) write(ctx context.Context, tb *table.Table, rs []hudi.Located) e
 	if err != nil {
 		return err
 	}
-	stats, err := writer.Write(ctx, x, w.schema, rs, writer.Options{MaxRewrite: -1})
+	stats, err := writer.Write(ctx, x, w.schema, rs, writer.Options{MaxRewrite: w.rewrite})
 	if err != nil {
 		return errors.Join(err, x.Abort(ctx))
 	}

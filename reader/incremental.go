@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -127,15 +128,20 @@ func (r *span) complete(ctx context.Context, wrote map[string]map[hudi.FileID]*g
 func (r *span) read(ctx context.Context, yield func(*hudi.Record, error) bool) error {
 	o := r.o
 	o.IncludeDeletes, o.HardDeletes = true, false
+	p, err := newProjection(ctx, r.view, &o)
+	if errors.Is(err, table.ErrNoSchema) && r.view.Last() == "" {
+		return nil // the range ends before the first commit
+	}
+	if err != nil {
+		return err
+	}
+	r.o = o
 	wrote, err := r.wanted(ctx)
 	if err != nil {
 		return err
 	}
-	p, err := newProjection(ctx, r.view, &o, r.first)
-	if err != nil {
-		return err
-	}
 	p.only = r.of
+	o.push = o.push.after(r.first)
 	for _, partition := range slices.Sorted(maps.Keys(wrote)) {
 		found, err := r.cut(ctx, partition, wrote[partition])
 		if err != nil {

@@ -27,8 +27,8 @@ type pushed struct {
 	onKey, others []basefile.Hint
 }
 
-// pushDown splits a filter. With a begin, rows that are not later are left out.
-func pushDown(v *table.View, f *Filter, begin hudi.Time) *pushed {
+// pushDown splits a filter.
+func pushDown(v *table.View, f *Filter) *pushed {
 	p := &pushed{}
 	key := rawKey(v.Table())
 	for i := range f.tests {
@@ -44,16 +44,20 @@ func pushDown(v *table.View, f *Filter, begin hudi.Time) *pushed {
 			p.others = append(p.others, basefile.Hint{Column: t.name, May: t.may})
 		}
 	}
-	if begin != "" {
-		p.others = append(p.others, basefile.Hint{Column: hudi.MetaCommitTime, May: func(_, greatest hudi.Value) bool {
-			last, err := hudi.ParseTime(greatest.Text())
-			return err != nil || len(last) != len(begin) || last.After(begin)
-		}})
-	}
-	if p.keys == nil && len(p.key)+len(p.partition)+len(p.others) == 0 {
-		return nil
-	}
 	return p
+}
+
+// after leaves rows out, too, whose commit is not later than a time.
+func (p *pushed) after(begin hudi.Time) *pushed {
+	if begin == "" {
+		return p
+	}
+	n := *p
+	n.others = append(slices.Clone(p.others), basefile.Hint{Column: hudi.MetaCommitTime, May: func(_, greatest hudi.Value) bool {
+		last, err := hudi.ParseTime(greatest.Text())
+		return err != nil || len(last) != len(begin) || last.After(begin)
+	}})
+	return &n
 }
 
 // rawKey is the column whose value is the record key as it stands, "" when the

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -27,7 +28,10 @@ func Share(ctx context.Context, v *table.View, begin, end hudi.Time, o Options) 
 		return 0, nil
 	}
 	r := span{view: v.Until(end), begin: begin, end: end, o: o}
-	if _, err := newProjection(ctx, r.view, &r.o, ""); err != nil {
+	if _, err := newProjection(ctx, r.view, &r.o); err != nil {
+		if errors.Is(err, table.ErrNoSchema) && r.view.Last() == "" {
+			return 0, nil // the range ends before the first commit
+		}
 		return 0, err
 	}
 	wrote, err := r.wanted(ctx)

@@ -39,7 +39,7 @@ func rowsOf(ctx context.Context, v *table.View, o Options, change func(hudi.Slic
 
 func readWhole(ctx context.Context, v *table.View, o Options, change func(hudi.Slice) hudi.Slice, yield func(*hudi.Record, error) bool) error {
 	o.HardDeletes = false // for Slice alone: here every record is a row
-	p, err := newProjection(ctx, v, &o, "")
+	p, err := newProjection(ctx, v, &o)
 	if errors.Is(err, table.ErrNoSchema) && v.Last() == "" {
 		return nil // nothing was ever written, not even a schema
 	}
@@ -147,9 +147,8 @@ type projection struct {
 	filter *Filter
 }
 
-// newProjection plans a reading of the rows after begin, "" for all, and puts
-// into o what may be left out.
-func newProjection(ctx context.Context, v *table.View, o *Options, begin hudi.Time) (*projection, error) {
+// newProjection plans a reading, and puts into o what may be left out.
+func newProjection(ctx context.Context, v *table.View, o *Options) (*projection, error) {
 	s := o.Schema
 	if s == nil {
 		var err error
@@ -176,7 +175,7 @@ func newProjection(ctx context.Context, v *table.View, o *Options, begin hudi.Ti
 	if p.filter, err = o.Where.Bind(p.read); err != nil {
 		return nil, err
 	}
-	o.push = pushDown(v, p.filter, begin)
+	o.push = pushDown(v, p.filter)
 	return p, nil
 }
 

@@ -252,3 +252,43 @@ func TestCSVNumbers(t *testing.T) {
 		t.Fatalf("%q", got)
 	}
 }
+
+// TestQueryBorders walks a table commit by commit on the command line: every way
+// to write a border gives each commit once.
+func TestQueryBorders(t *testing.T) {
+	f := newFollowed(t, 4)
+	commits := commitsOf(t, f.dir)
+	since := func(more ...string) string {
+		t.Helper()
+		return want(t, 0, nil, append([]string{"query", "--table", f.dir}, more...)...)
+	}
+	var all strings.Builder
+	begin := earliest
+	for i, at := range commits {
+		rows := since("--since", begin, "--until", at)
+		if n := strings.Count(rows, "\n"); n != map[bool]int{true: 5, false: 2}[i == 0] || strings.Count(rows, `"_hoodie_commit_time":"`+at+`"`) != n {
+			t.Errorf("%s: %s", at, rows)
+		}
+		if inclusive := since("--since", at, "--since-inclusive", "--until", at); inclusive != rows {
+			t.Errorf("%s, inclusive: %s", at, inclusive)
+		}
+		all.WriteString(rows)
+		begin = at
+	}
+	if n := strings.Count(all.String(), "\n"); n != 5+3*2 {
+		t.Errorf("%d rows", n)
+	}
+	newest := ids(t, since())
+	if got := ids(t, since("--since", commits[0][:8], "--until", commits[3][:8])); got != newest {
+		t.Errorf("the whole day: %q, want %q", got, newest)
+	}
+	if got := ids(t, since("--since", "-1000h")); got != newest {
+		t.Errorf("a duration: %q", got)
+	}
+	if got := since("--since", "2001", "--until", "2002"); got != "" {
+		t.Errorf("before the first commit: %s", got)
+	}
+	if got := since("--since", commits[3]); got != "" {
+		t.Errorf("behind the last commit: %s", got)
+	}
+}
