@@ -162,21 +162,29 @@ func (r *tailer) start(ctx context.Context) error {
 	return r.keep()
 }
 
-// settled are the completed writes of a view up to the first that is still open,
-// ascending.
+// settled is where the completed writes of a view stand in ranges of changes,
+// ascending, up to the first write that is still open. Where that goes by the time
+// of completion nothing can come in between later.
 func settled(ctx context.Context, v *table.View) ([]hudi.Time, error) {
-	open, err := v.Unfinished(ctx)
+	version, err := v.Table().Properties().Version()
 	if err != nil {
 		return nil, err
+	}
+	open := hudi.Time("")
+	if !version.Completes() {
+		if open, err = v.Unfinished(ctx); err != nil {
+			return nil, err
+		}
 	}
 	var list []hudi.Time
 	for _, i := range v.Writes() {
 		if open != "" && !i.Time.Before(open) {
 			break
 		}
-		list = append(list, i.Time)
+		list = append(list, v.When(i))
 	}
-	return list, nil
+	slices.SortFunc(list, hudi.Time.Compare)
+	return slices.Compact(list), nil
 }
 
 // newestSettled is the last of them, "" for none.
@@ -292,7 +300,7 @@ func (r *tailer) deliver(ctx context.Context, b batch) error {
 	o := reader.Options{Columns: columns, IncludeDeletes: true, Where: r.query.predicate, Partitions: r.query.candidates(r.table), Schema: schema}
 	records := func() iter.Seq2[*hudi.Record, error] {
 		if b.mode == modeSnapshot {
-			return reader.Snapshot(ctx, b.view.AsOf(b.instant), o)
+			return reader.Snapshot(ctx, b.view.Until(b.instant), o)
 		}
 		return reader.Incremental(ctx, b.view, r.position, b.instant, o)
 	}
