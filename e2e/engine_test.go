@@ -143,6 +143,18 @@ type question struct {
 	// Only is the half of a compaction to do: schedule or run.
 	Only string `json:"only,omitempty"`
 	To   string `json:"to,omitempty"`
+	// Of streams: oracle/streams.py and oracle/jvm/Serve.java.
+	ID         string                 `json:"id,omitempty"`
+	Checkpoint string                 `json:"checkpoint,omitempty"`
+	Statements []string               `json:"statements,omitempty"`
+	Tables     map[string]tableSource `json:"tables,omitempty"`
+	URL        string                 `json:"url,omitempty"`
+}
+
+// tableSource is a table as a stream's statements name it.
+type tableSource struct {
+	Path    string            `json:"path"`
+	Options map[string]string `json:"options,omitempty"`
 }
 
 // answer is the raw form of what comes back.
@@ -156,6 +168,7 @@ type answer struct {
 	Archived   []instant
 	Findings   []finding
 	Result     []map[string]any
+	ID, State  string // of a stream
 	Error      string
 }
 

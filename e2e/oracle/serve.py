@@ -33,6 +33,9 @@ Questions (those below the line only for Spark):
     copy            table, to               the table's rows as a new table of Spark's own
     archived        table                   {"archived": [...]}: one a state, with "details" of completed instants
     validate        table                   {"findings": [...]}
+    start           table, checkpoint, columns    a stream: {"id": ...}; see streams.py
+    fetch           id                      rows that came since the last fetch, behind their "batch"
+    stop            id
 
 Everywhere: "options" (Hudi read or write options), "columns" (a choice of
 them), "meta": "all" to keep file name and sequence number of a row.
@@ -83,7 +86,9 @@ class Spark:
 
     def __init__(self, args):
         from oracle import Oracle
+        from streams import Streams
         self.oracle = Oracle(args.hudi_version, memory=args.memory, cores=args.cores, log=args.log)
+        self.streams = Streams(self.oracle.spark)
         self.name = f"spark {self.oracle.spark.version}, hudi {args.hudi_version}"
 
     def close(self):
@@ -213,6 +218,8 @@ class HudiRs:
 
 def answer(engine, q):
     op = q.get("op")
+    if op in ("start", "fetch", "stop") and hasattr(engine, "streams"):
+        return getattr(engine.streams, op)(q)
     if op != "quit" and not os.path.isdir(os.path.join(q.get("table", ""), ".hoodie")):
         raise Refused(f"{q.get('table')}: no .hoodie folder, not a Hudi table")
     if op in READS:
