@@ -27,9 +27,11 @@ BENCHTIME ?= 1s
 TEST_FLAGS ?=
 RACE_FLAGS ?= -short
 
+RECIPES ?=
+
 export ORACLE_DIR DOCKER_DIR
 
-.PHONY: help build demo test test-oracle test-full check bench fuzz fixtures lint oracle docker clean \
+.PHONY: help build demo examples test test-oracle test-full check bench fuzz fixtures lint oracle docker clean \
 	fresh-results vet unit race fuzz-smoke kill memory oracle-tests
 
 help: ## list the targets
@@ -44,7 +46,7 @@ demo: build ## everything on one machine: a stand-in for CouchDB, ingest, increm
 test: fresh-results vet lint unit race fuzz-smoke ## all that needs only Go, in stages
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
-test-oracle: fresh-results kill memory oracle docker oracle-tests ## real Spark, hudi-rs and containers against our tables
+test-oracle: fresh-results kill memory oracle docker oracle-tests examples ## real Spark, Flink, Hive's readers, hudi-rs and containers against our tables
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
 test-full: ## both, with large sizes and longer fuzzing
@@ -67,8 +69,12 @@ fixtures: ## copy golden tables and vectors from the folder FIXTURES into testda
 	@test -n '$(FIXTURES)' || { echo 'make fixtures FIXTURES=DIR, where DIR has golden/ and vectors/; see testdata/README.md'; exit 2; }
 	testdata/fetch.sh '$(FIXTURES)'
 
-oracle: $(STAGE) ## install Spark, Hudi's bundles and hudi-rs into ORACLE_DIR (.cache/oracle)
+oracle: $(STAGE) ## install Spark, Flink, Hive's readers, Hudi's bundles and hudi-rs into ORACLE_DIR (.cache/oracle)
 	@$(RUN) -name oracle-setup -- e2e/oracle/setup.sh $(ORACLE_DIR)
+
+examples: $(STAGE) build oracle ## the recipes of examples/ on tables made here, each checked; RECIPES="NAME..." picks
+	@go build -o $(BIN)/couchfaked ./e2e/couchfaked
+	@$(RUN) -name examples -- env COUCH2HUDI=$(CURDIR)/bin/couch2hudi COUCHFAKED=$(BIN)/couchfaked $(ORACLE_DIR)/venv/bin/python examples/run.py $(RECIPES)
 
 docker: $(STAGE) ## a private Docker engine in DOCKER_DIR for the container tests
 	@$(RUN) -name docker-setup -- e2e/compose/engine.sh start $(DOCKER_DIR)
