@@ -66,7 +66,7 @@ func silences() []hostileCase {
 		{name: "no continuous feed", source: patient, met: silent, begin: spoiled(
 			order{feeds(continuousFeed), couchfake.Spoil{Until: never()}, -1})},
 		{name: "slow first byte",
-			source: func(_ *hostile, o *couchdb.Options) { o.Timeout = 200 * time.Millisecond },
+			source: func(_ *hostile, o *couchdb.Options) { o.Timeout = time.Second },
 			met:    func(n *heard) bool { return n.retried >= 2 },
 			begin: spoiled(
 				order{feeds(normalFeed), couchfake.Spoil{Until: never()}, 1},
@@ -78,7 +78,7 @@ func silences() []hostileCase {
 			order{feeds(continuousFeed), couchfake.Spoil{Rows: 3, Until: never()}, 2})},
 		{name: "half-open socket", met: silent,
 			source: func(h *hostile, o *couchdb.Options) {
-				o.Timeout = 400 * time.Millisecond // of what was asked beside the feed
+				o.Timeout = time.Second // of what was asked beside the feed
 				if h.wire != nil {
 					o.URL = "http://" + h.wire.Address() + "/docs"
 				}
