@@ -176,6 +176,9 @@ type Columns struct {
 	Seq bool `yaml:"seq"`
 	// MaxColumns is the most columns made from documents' fields.
 	MaxColumns int `yaml:"max_columns"`
+	// Sample is how many documents are looked at before a table's first columns
+	// are made.
+	Sample int `yaml:"sample"`
 	// Declare are the columns asked for, and the values to mask.
 	Declare []Declare `yaml:"declare"`
 	// Others says what becomes of fields that are not declared: "inferred",
@@ -281,7 +284,7 @@ func Default() Config {
 		Retain: Duration(retain), Clean: Clean{Policy: CleanHours}, Timeline: Timeline{KeepMin: 1800, KeepMax: 2000},
 		Compaction: Compaction{Mode: CompactionAsync, MaxDeltaCommits: 10, MaxAge: Duration(maxAge), Memory: 256 * mebibyte},
 		Commit:     Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
-		Columns:    Columns{KeepDoc: true, MaxColumns: 500, Others: OthersInferred, OnConflict: ConflictRescue},
+		Columns:    Columns{KeepDoc: true, MaxColumns: 500, Sample: 10_000, Others: OthersInferred, OnConflict: ConflictRescue},
 		Log:        Log{Level: "info"},
 		Memory:     256 * mebibyte,
 	}

@@ -80,6 +80,7 @@ func TestValidate(t *testing.T) {
 		{"commit.max_rows", func(c *config.Config) { c.Commit.MaxRows = -1 }},
 		{"commit.max_bytes", func(c *config.Config) { c.Commit.MaxBytes = 1 }},
 		{"columns.max_columns", func(c *config.Config) { c.Columns.MaxColumns = 0 }},
+		{"columns.sample", func(c *config.Config) { c.Columns.Sample = 0 }},
 		{"columns.others", func(c *config.Config) { c.Columns.Others = "kept" }},
 		{"columns.on_conflict", func(c *config.Config) { c.Columns.OnConflict = "" }},
 		{"columns.declare[0].name", func(c *config.Config) { c.Columns.Declare = []config.Declare{{Type: "long"}} }},

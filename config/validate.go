@@ -109,7 +109,7 @@ func (c *Compaction) validate() error {
 }
 
 func (c *Columns) validate() error {
-	errs := []error{between("columns.max_columns", c.MaxColumns, 1, 10_000),
+	errs := []error{between("columns.max_columns", c.MaxColumns, 1, 10_000), between("columns.sample", c.Sample, 1, 100_000_000),
 		oneOf("columns.others", c.Others, OthersInferred, OthersRescued, OthersDropped),
 		oneOf("columns.on_conflict", c.OnConflict, ConflictRescue, ConflictString, ConflictNewColumn, ConflictFail)}
 	for i := range c.Declare {

@@ -266,7 +266,9 @@ func (c *declared) same(have, want *hudi.Column) string {
 	return ""
 }
 
-// typeWords names a column's type as a declaration does.
+// TypeOf names a column's type as a declaration does.
+func TypeOf(c *hudi.Column) string { return typeWords(c) }
+
 func typeWords(c *hudi.Column) string {
 	l := logicalOf(c)
 	switch {

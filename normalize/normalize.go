@@ -222,8 +222,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Normalize makes records of a batch for a table of the given schema, which is
-// nil before the table exists. A change that cannot be used is among the
+// Normalize makes records of a batch for a table of the given schema. Before the
+// table exists that is a Survey's, or nil: then the batch alone decides. A change that cannot be used is among the
 // rejects and holds up nothing else; an error means that the table or the
 // source as a whole does not fit, and that nothing was made.
 func (n *Normalizer) Normalize(b changes.Batch, s *hudi.Schema) (Result, error) {

@@ -59,6 +59,9 @@ type Options struct {
 	Ordering string
 	// Layout is what the table pins, as written into each commit.
 	Layout Layout
+	// Sample is how many documents are looked at before the first commit, for the
+	// table's first columns; default 10,000. They are read again afterwards.
+	Sample int
 	// BareFolders, PlainFolders are how partition folders are named; the table
 	// must name them so too.
 	BareFolders, PlainFolders bool
@@ -110,6 +113,7 @@ const (
 	defaultInterval = time.Minute
 	defaultMaxRows  = 100_000
 	defaultMaxBytes = 128 << 20
+	defaultSample   = 10_000
 	// emptyCommitEvery bounds how often a checkpoint moves without rows.
 	emptyCommitEvery = time.Minute
 	// OrderingLeafSum orders by the sum of all leaves' generations.
@@ -126,6 +130,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
+	}
+	if o.Sample <= 0 {
+		o.Sample = defaultSample
 	}
 	if o.Memory <= 0 {
 		o.Memory = defaultMemory
@@ -168,6 +175,8 @@ type Ingest struct {
 	lastCommit time.Time
 	// uncommitted counts rows read since the last commit.
 	uncommitted commitmeta.Stats
+	// sampled is what a table begins with that has no schema yet.
+	sampled *hudi.Schema
 	// moved says that the checkpoint has something to say beside the position:
 	// a purge sequence, or the end of a sweep.
 	moved bool
@@ -221,6 +230,9 @@ func (p *Ingest) Run(ctx context.Context) error {
 	if err := p.purges(ctx); err != nil {
 		return stopped(ctx, err)
 	}
+	if err := p.sample(ctx); err != nil {
+		return stopped(ctx, err)
+	}
 	p.feed = startFeed(ctx, p.o, p.budget, p.position)
 	defer p.feed.stop()
 	defer cancel()
@@ -251,6 +263,9 @@ func stopped(ctx context.Context, err error) error {
 // moves the checkpoint at most once a minute.
 func (p *Ingest) Step(ctx context.Context) (Progress, error) {
 	if p.feed == nil {
+		if err := p.sample(ctx); err != nil {
+			return Progress{}, err
+		}
 		p.feed = &feed{o: p.o, budget: p.budget, position: p.position}
 	}
 	g, err := p.wait(ctx)
@@ -321,7 +336,7 @@ func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
 func (p *Ingest) applyTo(ctx context.Context, v *table.View, g gathered) (Progress, error) {
 	schema, err := v.Schema(ctx)
 	if errors.Is(err, table.ErrNoSchema) {
-		schema, err = nil, nil
+		schema, err = p.sampled, nil
 	}
 	if err != nil {
 		return Progress{}, fmt.Errorf("read schema: %w", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/couchfake"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 )
@@ -70,7 +71,7 @@ func TestPurge(t *testing.T) {
 // A row that was read before its document was purged is applied after the purge
 // was, and does not bring the document back.
 func TestPurgeBehindARow(t *testing.T) {
-	w := newWorld(t, 19)
+	w := newWorldOn(t, 19, couchfake.Options{Shards: 1}) // rows in the order of writing
 	for range 2 {
 		w.must(w.db.Put("first", w.body()))
 		w.must(w.db.Put("ghost", w.body()))

@@ -59,7 +59,7 @@ func (c *checker) composites(s *hudi.Schema) {
 	}
 	for _, cost := range []string{costTimestamp, costDate, costFixed, costList, costDecimal, costOther} {
 		if names := costs[cost]; len(names) > 0 {
-			c.warn("table.composites", "keep to booleans, numbers and strings, as couch2hudi does, where these readers matter",
+			c.warn("table.composites", "keep to booleans, numbers and strings where these readers matter",
 				"columns that are no plain values: %s; %s", few(names), cost)
 		}
 	}

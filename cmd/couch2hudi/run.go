@@ -153,7 +153,7 @@ func atSince(err error, cfg config.Config, p *pipeline.Ingest) error {
 func options(ctx context.Context, cfg config.Config, f ingestFlags, source changes.Source, t *table.Table) (pipeline.Options, error) {
 	o := pipeline.Options{Source: source, Table: t, Name: cfg.Source.Name, Once: f.once,
 		Interval: time.Duration(cfg.Commit.Interval), MaxRows: cfg.Commit.MaxRows, MaxBytes: int64(cfg.Commit.MaxBytes),
-		Memory: int64(cfg.Memory), Replay: f.replay, Rewrite: f.rewrite, AcceptRecreated: f.acceptRecreated,
+		Sample: cfg.Columns.Sample, Memory: int64(cfg.Memory), Replay: f.replay, Rewrite: f.rewrite, AcceptRecreated: f.acceptRecreated,
 		Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writerOptions(cfg)}
 	pinned := pins(cfg)
 	o.Layout, o.Ordering, o.BareFolders, o.PlainFolders = pinned.Layout, pinned.Ordering, pinned.BareFolders, pinned.PlainFolders

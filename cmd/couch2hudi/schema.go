@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/normalize"
+	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -54,10 +54,13 @@ holds.
 With --source, or with a config file and no --table, print instead the columns
 that a new table would begin with: the first --sample documents of the source are
 read, and nothing is written anywhere. Fields that come later, and values that
-then do not fit, are seen to by run: new columns, and _rescued.`,
+then do not fit, are seen to by run: new columns, and _rescued. With --format yaml
+the columns are printed as declarations for a config, with better types where all
+of the sample has them.`,
 		Example: `  couch2hudi schema --table ./shop-table
   couch2hudi schema --table ./shop-table --format avro > shop.avsc
   couch2hudi schema --source couchdb://user:pass@localhost:5984/shop --sample 100000
+  couch2hudi schema --source couchdb://user:pass@localhost:5984/shop --format yaml
   couch2hudi schema -c couch2hudi.yaml --format jsonl | jq -r .name`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return runSchema(c, s, f)
@@ -66,13 +69,13 @@ then do not fit, are seen to by run: new columns, and _rescued.`,
 	const sample = 10_000
 	shapeFlags(c, &f.file)
 	c.Flags().StringVar(&f.table, "table", "", "the table: file:///path or a bare path")
-	c.Flags().StringVar(&f.format, "format", "", "table, jsonl or avro (default: table on a terminal, else jsonl)")
-	c.Flags().IntVar(&f.sample, "sample", sample, "with a source: read at most this many changes")
+	c.Flags().StringVar(&f.format, "format", "", "table, jsonl, avro, or yaml (the columns as declarations for a config); default: table on a terminal, else jsonl")
+	c.Flags().IntVar(&f.sample, "sample", sample, "with a source: look at this many documents")
 	return c
 }
 
 func runSchema(c *cobra.Command, s streams, f schemaFlags) error {
-	if err := oneOfFormats(f.format, "", "table", "jsonl", "avro"); err != nil {
+	if err := oneOfFormats(f.format, "", "table", "jsonl", "avro", "yaml"); err != nil {
 		return err
 	}
 	source := c.Flags().Changed("source")
@@ -108,6 +111,8 @@ type described struct {
 	// with a column.
 	partition string
 	since     map[string]hudi.Time
+	// sights are what a sample showed of the fields; nil for a table.
+	sights []normalize.Sight
 }
 
 func tableSchema(ctx context.Context, url string) (described, error) {
@@ -182,52 +187,49 @@ func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int)
 	if err != nil {
 		return described{}, err
 	}
-	batch, err := firstBatch(ctx, source, changes.Limit{Rows: sample, Bytes: int64(cfg.Commit.MaxBytes)})
+	seen, err := n.Survey()
 	if err != nil {
 		return described{}, err
 	}
-	made, err := n.Normalize(batch, nil)
-	if err != nil {
+	counted := &countedSource{Source: source}
+	limit := changes.Limit{Rows: cfg.Commit.MaxRows, Bytes: int64(cfg.Memory) / 16} //nolint:mnd // as run does
+	if err := pipeline.SampleColumns(ctx, counted, seen, "", limit, sample); err != nil {
+		return described{}, fmt.Errorf("read the first changes: %w", err)
+	}
+	newLogger(s.err, cfg.Log.Format, cfg.Log.Level).Info("read a sample", keyRows, counted.rows, keyBytes, counted.bytes,
+		keyQuarantined, seen.Broken(), "whole", counted.whole, keyPending, counted.pending)
+	d := described{sights: seen.Sights()}
+	if d.Schema, err = seen.Schema(); err != nil {
 		return described{}, err
 	}
-	newLogger(s.err, cfg.Log.Format, cfg.Log.Level).Info("read a sample", sampleNotes(batch, made)...)
-	d := described{Schema: made.Schema}
 	if cfg.Table.Partition.Field != "" {
 		d.partition = cfg.Table.Partition.Name
 	}
 	return d, nil
 }
 
-// firstBatch reads from the beginning until the limit or the end is reached.
-func firstBatch(ctx context.Context, source changes.Source, most changes.Limit) (changes.Batch, error) {
-	var all changes.Batch
-	for {
-		left := changes.Limit{Rows: most.Rows - len(all.Changes), Bytes: most.Bytes - all.Bytes}
-		if left.Rows <= 0 || left.Bytes <= 0 {
-			return all, nil
-		}
-		b, err := source.Next(ctx, all.Last, left)
-		if err != nil {
-			return all, fmt.Errorf("read the first changes: %w", err)
-		}
-		all.Changes = append(all.Changes, b.Changes...)
-		all.Bytes += b.Bytes
-		all.Last, all.CaughtUp, all.Pending = b.Last, b.CaughtUp, b.Pending
-		if b.CaughtUp {
-			return all, nil
-		}
-	}
+// countedSource counts what is read from a source.
+type countedSource struct {
+	changes.Source
+	rows           int
+	bytes, pending int64
+	whole          bool
 }
 
-// sampleNotes are what a log line says of a sample.
-func sampleNotes(b changes.Batch, made normalize.Result) []any {
-	return []any{slog.Int(keyRows, made.Stats.Rows), slog.Int64(keyBytes, b.Bytes), slog.Int(keyRescued, made.Stats.Rescued),
-		slog.Int(keyQuarantined, len(made.Rejects)), slog.Bool("whole", b.CaughtUp), slog.Int64(keyPending, b.Pending)}
+// Next is the source's.
+func (c *countedSource) Next(ctx context.Context, after changes.Position, limit changes.Limit) (changes.Batch, error) {
+	b, err := c.Source.Next(ctx, after, limit)
+	c.rows += len(b.Changes)
+	c.bytes += b.Bytes
+	c.pending, c.whole = b.Pending, b.CaughtUp
+	return b, err
 }
 
 // print prints the columns in one of the three formats.
 func (d described) print(out io.Writer, format string) error {
 	switch {
+	case format == "yaml":
+		return d.suggest(out)
 	case format == "avro":
 		_, err := fmt.Fprintln(out, d.Avro())
 		return err

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -104,6 +106,75 @@ func TestSchemaOfSource(t *testing.T) {
 	small := columnsOf(t, want(t, 0, []string{`"rows":2`, `"whole":false`}, "schema", "--source", url, "--sample", "2"))
 	if len(small) >= len(got) {
 		t.Errorf("a sample of two: %+v", small)
+	}
+}
+
+// What schema suggests is a config, and run makes those columns.
+func TestSchemaSuggests(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{}, 2)
+	for id, body := range map[string]string{
+		"e1": `{"created":"2024-01-05T10:00:00Z","day":"2024-01-05","mixed":1,"on":true,"a.b":[1],"late fee":2.5}`,
+		"e2": `{"created":"2024-01-06T10:00:00.5Z","day":"2024-01-06","mixed":"x"}`,
+	} {
+		if _, err := db.Put(id, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := want(t, 0, nil, "schema", "--source", url, "--format", "yaml")
+	for _, line := range []string{"{name: created, type: timestamp} # all 2 texts", "{name: day, type: date} #", "{name: mixed, type: string, on_conflict: string}",
+		`{name: "on", type: boolean}`, `{name: a_b, path: "[\"a.b\"]", type: json}`, `{name: late_fee, path: "late fee", type: double}`} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %s in\n%s", line, text)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "table")
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("source: {url: "+url+"}\ntable: {url: "+dir+"}\n"+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 0, nil, "run", "--once", "-c", file)
+	got := columnsOf(t, want(t, 0, nil, "schema", "--table", dir))
+	for name, typ := range map[string]string{"created": `timestamp-micros`, "day": `"date"`, "mixed": "string", "a_b": "string", "late_fee": "double"} {
+		if c := got[name]; !strings.Contains(c.Type, typ) || c.Origin != "declared" {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	want(t, 0, []string{"declared", "rfc3339", "late fee"}, "schema", "--table", dir, "--format", "table")
+	// Another type for a column that is there is refused, by check and by run.
+	changed := strings.Replace(text, "{name: day, type: date}", "{name: day, type: string}", 1)
+	if err := os.WriteFile(file, []byte("source: {url: "+url+"}\ntable: {url: "+dir+"}\n"+changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, exitUsage, []string{`column "day"`, "of type date there", "another name"}, "run", "--once", "-c", file)
+	want(t, exitUsage, []string{"table.columns", "of type date there"}, "check", "-c", file)
+}
+
+// The first columns come from the sample, whatever the size of a batch.
+func TestSample(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{}, 20)
+	for i, body := range []string{`{"n":1.5}`, `{"n":"x","late":true}`} {
+		if _, err := db.Put(fmt.Sprintf("z%d", i), []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for sample, kind := range map[int]string{1000: "string", 5: "long"} {
+		for _, rows := range []int{3, 1000} {
+			dir := filepath.Join(t.TempDir(), "table")
+			file := filepath.Join(t.TempDir(), "c.yaml")
+			text := fmt.Sprintf("source: {url: %s}\ntable: {url: %s}\ncolumns: {sample: %d}\ncommit: {max_rows: %d}\n", url, dir, sample, rows)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want(t, 0, nil, "run", "--once", "-c", file)
+			got := columnsOf(t, want(t, 0, nil, "schema", "--table", dir))
+			first := firstInstant(t, dir)
+			if got["n"].Type != kind || (got["late"].Since == first) != (kind == "string" || rows == 1000) {
+				t.Errorf("sample %d, batches of %d: %+v, %+v", sample, rows, got["n"], got["late"])
+			}
+			if rows := want(t, 0, nil, "query", "--table", dir, "--format", "jsonl"); len(jsonLines(rows)) != 22 {
+				t.Errorf("%d rows", len(jsonLines(rows)))
+			}
+		}
 	}
 }
 
