@@ -80,6 +80,12 @@ type Table struct {
 	// FileSize is the size at which a base file is full: smaller ones take more
 	// keys in.
 	FileSize Size `yaml:"file_size"`
+	// CDC is what readers of changes get where a base file is written again: "off",
+	// "op_key_only", "data_before" or "data_before_after".
+	CDC string `yaml:"cdc"`
+	// Changelog gives each update in a log file with the row before it, and each
+	// hard delete with its row, for streams that want both.
+	Changelog bool `yaml:"changelog"`
 }
 
 // Index says how keys are found.
@@ -241,6 +247,14 @@ const (
 	DeletesHard      = "hard"
 )
 
+// What change files hold, by Hudi's names for it.
+const (
+	CDCOff             = "off"
+	CDCOpKeyOnly       = "op_key_only"
+	CDCDataBefore      = "data_before"
+	CDCDataBeforeAfter = "data_before_after"
+)
+
 // What cleans count by.
 const (
 	CleanHours    = "hours"
@@ -278,7 +292,7 @@ func Default() Config {
 		Source: Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000,
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},
-			Deletes: DeletesTombstone, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte},
+			Deletes: DeletesTombstone, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte, CDC: CDCOff},
 		Index:  Index{Scope: ScopeGlobal, PruneByRanges: true},
 		Writer: Writer{MaxRewrite: 16 * mebibyte},
 		Retain: Duration(retain), Clean: Clean{Policy: CleanHours}, Timeline: Timeline{KeepMin: 1800, KeepMax: 2000},

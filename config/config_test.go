@@ -71,6 +71,7 @@ func TestValidate(t *testing.T) {
 		{"table.name", func(c *config.Config) { c.Table.Name = "a b" }},
 		{"table.deletes", func(c *config.Config) { c.Table.Deletes = "" }},
 		{"table.deletes", func(c *config.Config) { c.Table.Deletes = "soft" }},
+		{"table.cdc", func(c *config.Config) { c.Table.CDC = "all" }},
 		{"table.partition.format", func(c *config.Config) { c.Table.Partition.Format = "yyyy" }},
 		{"table.partition.name", func(c *config.Config) { c.Table.Partition.Name = "" }},
 		{"table.partition.name", func(c *config.Config) { c.Table.Partition.Name = "_pt" }},

@@ -42,7 +42,7 @@ func (t *Table) validate() error {
 	_, err := ParseTableURL(t.URL)
 	errs := []error{err, oneOf("table.deletes", t.Deletes, DeletesTombstone, DeletesHard),
 		oneOf("table.index", t.Index, IndexBloom, IndexBucket), between("table.buckets", t.Buckets, 1, MaxBuckets),
-		between("table.file_size", t.FileSize, 1<<16, 1<<34)}
+		between("table.file_size", t.FileSize, 1<<16, 1<<34), oneOf("table.cdc", t.CDC, CDCOff, CDCOpKeyOnly, CDCDataBefore, CDCDataBeforeAfter)}
 	if t.Name != "" && !nameText(t.Name, "-.") {
 		errs = append(errs, wrong("table.name", "%q: letters, digits, underscores, dots and hyphens", t.Name))
 	}

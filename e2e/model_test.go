@@ -43,12 +43,13 @@ type modelOptions struct {
 	layout    string // Go layout of the partition's value, UTC; empty: the value's own text
 	hard      bool   // deletions take the row away
 	dropDoc   bool
-	bare      bool // folders are named by the value alone, unescaped
-	stay      bool // a row remains in its first partition
-	scoped    bool // a document has a row in each partition that it was ever in
-	buckets   int  // of the bucket index; 0: bloom
-	noCache   bool // keys are looked for in the table each time
-	fileBytes int  // at which a base file is full; 0: the default
+	bare      bool   // folders are named by the value alone, unescaped
+	stay      bool   // a row remains in its first partition
+	scoped    bool   // a document has a row in each partition that it was ever in
+	buckets   int    // of the bucket index; 0: bloom
+	noCache   bool   // keys are looked for in the table each time
+	fileBytes int    // at which a base file is full; 0: the default
+	cdc       string // what change files hold; empty: there are none
 }
 
 // tableModel is what the table must show, computed from the documents alone and

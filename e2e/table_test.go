@@ -119,6 +119,9 @@ func (w *tableWriter) config() string {
 	if o.hard {
 		table["deletes"] = "hard"
 	}
+	if o.cdc != "" {
+		table["cdc"] = o.cdc
+	}
 	if o.buckets > 0 {
 		table["index"], table["buckets"] = "bucket", o.buckets
 	}

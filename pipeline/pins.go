@@ -61,6 +61,7 @@ func decodeLayout(text string) (l Layout, err error) {
 }
 
 const (
+	cdcOff      = "off"
 	indexBloom  = "bloom"
 	indexBucket = "bucket"
 	scopeGlobal = "global"
@@ -75,6 +76,7 @@ const (
 	propPartitionFormat = "couch2hudi.partition.format"
 	propTimezone        = "couch2hudi.partition.timezone"
 	propMoves           = "couch2hudi.partition.moves"
+	propChangelog       = "couch2hudi.changelog"
 )
 
 // Pins are all that a table holds on to from its creation, and each writer has
@@ -83,8 +85,11 @@ type Pins struct {
 	Layout
 	// Ordering is the ordering rule; OrderingLeafSum when empty.
 	Ordering string
-	// BareFolders, PlainFolders are table.CreateOptions'.
+	// BareFolders, PlainFolders and CDC are table.CreateOptions'.
 	BareFolders, PlainFolders bool
+	CDC                       hudi.CDCMode
+	// Changelog is writer.Options'.
+	Changelog bool
 }
 
 // Properties are the pins as settings of hoodie.properties, to create a table
@@ -101,6 +106,9 @@ func (p Pins) Properties() map[string]string {
 		values[hudi.PropHashField] = p.Key
 		// Spark's procedures hold the hash field against it, and fail when it is not there.
 		values[hudi.PropWriteKey] = p.Key
+	}
+	if p.Changelog {
+		values[propChangelog] = "true"
 	}
 	if p.PartitionField != "" {
 		values[propPartitionField] = p.PartitionField
@@ -130,7 +138,7 @@ type Pinned struct {
 // does. Settings that are absent have their defaults.
 func ReadPins(ctx context.Context, v *table.View) (Pinned, error) {
 	t := v.Table()
-	p := Pinned{Where: "hoodie.properties"}
+	p := Pinned{Where: whereProperties}
 	text, at, found, err := v.Extra(ctx, commitmeta.ExtraLayout)
 	if err != nil {
 		return p, fmt.Errorf("find %s: %w", commitmeta.ExtraLayout, err)
@@ -151,6 +159,7 @@ func ReadPins(ctx context.Context, v *table.View) (Pinned, error) {
 			return p, err
 		}
 	}
+	p.CDC, p.Changelog = t.CDC(), t.Properties().Flag(propChangelog, false)
 	if t.PartitionField() != "" {
 		p.BareFolders, p.PlainFolders = !t.Partitioning().Hive, !t.Partitioning().Escape
 	}
@@ -237,9 +246,12 @@ func (e *PinsError) Unwrap() []error {
 }
 
 const (
+	whereProperties       = "hoodie.properties"
 	settingIndex          = "table.index"
 	settingBuckets        = "table.buckets"
 	settingPartitionField = "table.partition.field"
+	settingCDC            = "table.cdc"
+	settingChangelog      = "table.changelog"
 	none                  = "none"
 )
 
@@ -252,6 +264,7 @@ func (p Pins) settings() []setting {
 	if p.Index == indexBucket {
 		list = append(list, setting{settingBuckets, strconv.Itoa(p.Buckets)})
 	}
+	list = append(list, setting{settingCDC, strings.ToLower(or(string(p.CDC), cdcOff))}, setting{settingChangelog, strconv.FormatBool(p.Changelog)})
 	list = append(list, setting{"index.scope", or(p.Scope, scopeGlobal)}, setting{"the key column", or(p.Key, hudi.ColumnID)},
 		setting{"the ordering", or(p.Ordering, OrderingLeafSum)}, setting{settingPartitionField, or(p.PartitionField, none)})
 	if p.PartitionField == "" {
@@ -276,9 +289,14 @@ func (p Pinned) Check(want Pins) error {
 	var e PinsError
 	for _, s := range p.settings() {
 		w, there := wanted[s.name]
-		if there && w != s.value {
-			e.All = append(e.All, &PinError{Setting: s.name, Have: s.value, Want: w, Where: p.Where})
+		if !there || w == s.value {
+			continue
 		}
+		where := p.Where
+		if s.name == settingCDC || s.name == settingChangelog {
+			where = whereProperties // commits do not say it
+		}
+		e.All = append(e.All, &PinError{Setting: s.name, Have: s.value, Want: w, Where: where})
 	}
 	if len(e.All) > 0 {
 		return &e

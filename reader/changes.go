@@ -19,8 +19,8 @@ import (
 // commit. Compactions and clusterings change nothing. Change files are read where
 // there are some; elsewhere what was before is merged anew from the slice that the
 // commit found, of which cleans must have left the files: else it is a RangeError,
-// before anything is yielded. The columns are those of Target. A change is valid
-// until the next step.
+// before anything is yielded. The columns are those of Target; of the other options
+// Memory, TempDir and Partitions matter. A change is valid until the next step.
 func Changes(ctx context.Context, v *table.View, begin, end hudi.Time, o Options) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		v, err := v.Reaching(ctx, begin)
@@ -81,7 +81,7 @@ type part struct {
 }
 
 func newHistory(ctx context.Context, v *table.View, begin, end hudi.Time, o Options) (*history, error) {
-	o.HardDeletes, o.Keys = false, nil
+	o.HardDeletes, o.Keys, o.Where, o.push = false, nil, nil, nil
 	h := &history{span: span{view: v, begin: begin, end: end, o: o}, key: -1, files: map[string]map[string]bool{}}
 	whole, err := v.Schema(ctx)
 	if err != nil {
@@ -143,6 +143,9 @@ func (h *history) parts(ctx context.Context, c commit) ([]part, error) {
 	partitions := slices.Concat(slices.Collect(maps.Keys(c.body.Stats)), slices.Collect(maps.Keys(c.body.Replaced)))
 	slices.Sort(partitions)
 	for _, partition := range slices.Compact(partitions) {
+		if h.o.Partitions != nil && !slices.Contains(h.o.Partitions, partition) {
+			continue
+		}
 		found, err := c.before.Slices(ctx, partition)
 		if err != nil {
 			return nil, err

@@ -111,3 +111,29 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	}
 	return strconv.AppendFloat(dst, f, 'f', -1, bits)
 }
+
+// AppendChangeJSON appends a change as one JSON object: its instant, op ("i", "u"
+// or "d"), record key and partition path, and the rows before and after as
+// AppendJSON has them without meta columns, null where there is none.
+func AppendChangeJSON(dst []byte, s *hudi.Schema, c *Change) ([]byte, error) {
+	w := jsonObject{dst: append(dst, '{'), start: len(dst) + 1}
+	w.text("instant", string(c.Instant))
+	w.text("op", c.Op.String())
+	w.text("key", c.Key.Record)
+	w.text("partition", c.Key.Partition)
+	for _, image := range []struct {
+		name string
+		row  *hudi.Record
+	}{{"before", c.Before}, {"after", c.After}} {
+		w.name(image.name)
+		if image.row == nil {
+			w.dst = append(w.dst, "null"...)
+			continue
+		}
+		var err error
+		if w.dst, err = AppendJSON(w.dst, s, image.row, false); err != nil {
+			return dst, err
+		}
+	}
+	return append(w.dst, '}'), nil
+}

@@ -58,6 +58,9 @@ type Options struct {
 	// Parallel is how many files are written at a time; by default GOMAXPROCS, or
 	// fewer where Memory is short.
 	Parallel int
+	// Changelog puts the row before it in front of each update in a log file, and
+	// the row itself in front of each delete, marked as such (docs/format/cdc.md).
+	Changelog bool
 	// NewID names new file groups, without the counter at the end; random
 	// UUIDs by default. It must never give the same name twice.
 	NewID func() string

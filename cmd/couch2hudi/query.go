@@ -23,7 +23,7 @@ type queryFlags struct {
 	where, fallback                        string
 	columns, partitions                    []string
 	readOptimized, deleted                 bool
-	sinceInclusive, count                  bool
+	sinceInclusive, count, changes         bool
 	limit                                  int64
 	maxIncrement                           float64
 	// predicate is where, parsed.
@@ -61,7 +61,11 @@ An incremental read of a range whose files were cleaned ends with exit code 4.
 With --fallback snapshot the snapshot at its end is read instead, and with
 --max-increment 0.3 also when the range touched more than 30% of the bytes of the
 table's files: then a snapshot costs less. stderr says so; a snapshot shows all
-rows, and does not show which ones were hard-deleted.`,
+rows, and does not show which ones were hard-deleted.
+
+With --changes what each commit did to each row is printed, in the order of
+commits: op (i, u or d), the row before and the row after. A tombstone is a row,
+and so a u; a row that moves between partitions is a d and an i.`,
 		Example: `  couch2hudi query --table ./demo-table --limit 5
   couch2hudi query --table ./demo-table --columns _id,_rev,total --format jsonl
   couch2hudi query --table ./demo-table --where "_id = 'order-00007'"
@@ -69,8 +73,12 @@ rows, and does not show which ones were hard-deleted.`,
   couch2hudi query --table ./demo-table --partition 20260131 --out january.parquet
   couch2hudi query --table ./demo-table --as-of 20260131 --columns _id,_rev
   couch2hudi query --table ./demo-table --since -15m --fallback snapshot --max-increment 0.3
-  couch2hudi query --table ./demo-table --since 20260131 --until 20260201 --count`,
+  couch2hudi query --table ./demo-table --since 20260131 --until 20260201 --count
+  couch2hudi query --table ./demo-table --changes --since -15m`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if f.changes {
+				return runChanges(c.Context(), s, f)
+			}
 			return runQuery(c.Context(), s, f)
 		},
 	}
@@ -91,6 +99,7 @@ func (f *queryFlags) register(c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.columns, "columns", nil, "only these columns, in this order")
 	c.Flags().BoolVar(&f.readOptimized, "read-optimized", false, "base files only, without what the logs hold")
 	c.Flags().BoolVar(&f.deleted, "include-deleted", false, "with tombstones")
+	c.Flags().BoolVar(&f.changes, "changes", false, "what commits did to rows: insert, update or delete, with the rows before and after")
 	c.Flags().BoolVar(&f.count, "count", false, "print the number of rows instead")
 	c.Flags().Int64Var(&f.limit, "limit", 0, "at most this many rows (0: all)")
 	c.Flags().StringVar(&f.fallback, "fallback", "", "snapshot: read that when the range of --since was cleaned or is too large")

@@ -224,7 +224,7 @@ func openOrCreate(ctx context.Context, b *storage.Bucket, path string, cfg confi
 	if err != nil {
 		return nil, fmt.Errorf("identify source: %w", err)
 	}
-	c := table.CreateOptions{Name: cfg.Table.Name, OrderColumn: hudi.ColumnRevOrder, KeyColumn: hudi.ColumnID, Extra: pins(cfg).Properties()}
+	c := table.CreateOptions{Name: cfg.Table.Name, OrderColumn: hudi.ColumnRevOrder, KeyColumn: hudi.ColumnID, CDC: pins(cfg).CDC, Extra: pins(cfg).Properties()}
 	if c.Name == "" {
 		c.Name = id.Name
 	}
