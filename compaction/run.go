@@ -98,18 +98,22 @@ type run struct {
 	c       *table.Compaction
 	o       RunOptions
 	attempt time.Time
-	schema  *hudi.Schema
-	result  Result
+	// files is the schema of rows in files.
+	files  *hudi.Schema
+	result Result
 }
 
 func (r *run) all(ctx context.Context) error {
-	var err error
-	if r.schema, err = r.c.View().Schema(ctx); err != nil {
+	schema, err := r.c.View().Schema(ctx)
+	if err != nil {
 		return fmt.Errorf("read the table's schema: %w", err)
+	}
+	if r.files, err = r.c.View().Table().FileSchema(schema); err != nil {
+		return err
 	}
 	b := commitmeta.Body{Compacted: true, Operation: "COMPACT", Extra: map[string]string{}, Stats: map[string][]commitmeta.WriteStat{}}
 	maps.Copy(b.Extra, r.c.Plan().Extra)
-	b.Extra[commitmeta.ExtraSchema] = r.schema.Avro()
+	b.Extra[commitmeta.ExtraSchema] = schema.Avro()
 	all := r.c.Slices()
 	for i, s := range all {
 		stat, err := r.merge(ctx, i, s)
@@ -174,13 +178,13 @@ func (r *run) write(ctx context.Context, to io.Writer, name string, task int, s 
 	// Half of the memory sorts, an eighth is a row group in the making; the rest
 	// is for pages, and for the collector to work in.
 	const sortShare, groupShare = 2, 8
-	w, err := basefile.NewWriter(to, r.schema, basefile.WriterOptions{Stamp: hudi.Stamp{Instant: r.c.Instant(), Task: task},
+	w, err := basefile.NewWriter(to, r.files, basefile.WriterOptions{Stamp: hudi.Stamp{Instant: r.c.Instant(), Task: task},
 		FileName: name, Codec: r.o.Codec, RowGroupBytes: min(basefile.DefaultRowGroupBytes, max(1, r.o.Memory/groupShare))})
 	if err != nil {
 		return 0, err
 	}
 	o := reader.Options{Memory: max(1, r.o.Memory/sortShare), TempDir: r.o.TempDir}
-	for row, err := range reader.Compacted(ctx, r.c.View(), s, r.schema, o, t) {
+	for row, err := range reader.Compacted(ctx, r.c.View(), s, r.files, o, t) {
 		if err != nil {
 			return 0, err
 		}

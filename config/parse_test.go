@@ -42,6 +42,8 @@ table:
   index: bucket
   buckets: 64
   file_size: 32MiB
+  cdc: data_before
+  changelog: true
 index:
   scope: partition
   prune_by_ranges: false
@@ -92,7 +94,7 @@ func TestParse(t *testing.T) {
 	}
 	want := config.Default()
 	want.Source = c.Source // holds what Reread needs
-	want.Table = config.Table{URL: "file:///data/a", Name: "orders", Deletes: "hard", Index: "bucket", Buckets: 64, FileSize: 32 << 20,
+	want.Table = config.Table{URL: "file:///data/a", Name: "orders", Deletes: "hard", Index: "bucket", Buckets: 64, FileSize: 32 << 20, CDC: "data_before", Changelog: true,
 		Partition: config.Partition{Field: "createdAt", Format: "yyyyMMdd", Timezone: "Europe/Paris", Name: "day", Moves: "stay"}}
 	want.Index, want.Writer, want.StateDir = config.Index{Scope: "partition"}, config.Writer{MaxRewrite: 4 << 20}, "/var/cache/orders"
 	want.Commit = config.Commit{Interval: config.Duration(90 * time.Second), MaxRows: 5, MaxBytes: 64 << 20}

@@ -50,6 +50,7 @@ type modelOptions struct {
 	noCache   bool   // keys are looked for in the table each time
 	fileBytes int    // at which a base file is full; 0: the default
 	cdc       string // what change files hold; empty: there are none
+	changelog bool   // files tell what was done to each row
 }
 
 // tableModel is what the table must show, computed from the documents alone and

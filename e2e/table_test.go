@@ -122,6 +122,9 @@ func (w *tableWriter) config() string {
 	if o.cdc != "" {
 		table["cdc"] = o.cdc
 	}
+	if o.changelog {
+		table["changelog"] = true
+	}
 	if o.buckets > 0 {
 		table["index"], table["buckets"] = "bucket", o.buckets
 	}

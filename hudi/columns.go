@@ -12,6 +12,22 @@ const (
 	MetaOperation = "_hoodie_operation"
 )
 
+// What MetaOperation says of a row in the files of a table with a changelog.
+const (
+	RowInsert       = "I"
+	RowUpdateBefore = "-U"
+	RowUpdateAfter  = "U"
+	RowDelete       = "D"
+)
+
+// WithOperation is the schema of the files of a table with a changelog, in which
+// MetaOperation stands between Hudi's other meta columns and the data's.
+func (s *Schema) WithOperation() (*Schema, error) {
+	columns := make([]Column, 0, s.Len()+1)
+	columns = append(append(columns, Column{Name: MetaOperation, Kind: KindString}), s.columns...)
+	return MakeSchema(s.Name, s.Namespace, columns...)
+}
+
 // MetaColumns are the names of the five meta columns in file order.
 func MetaColumns() [5]string {
 	return [5]string{MetaCommitTime, MetaCommitSeqno, MetaRecordKey, MetaPartitionPath, MetaFileName}

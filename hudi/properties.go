@@ -58,6 +58,11 @@ const (
 	PropBuckets   = "hoodie.bucket.index.num.buckets"
 	PropHashField = "hoodie.bucket.index.hash.field"
 	PropWriteKey  = "hoodie.datasource.write.recordkey.field"
+
+	// PropChangelog is ours: the table's files say of each row what was done to it.
+	// Hudi has a setting of its writers for it, which it would take from here for
+	// its own rows.
+	PropChangelog = "couch2hudi.changelog"
 )
 
 // Properties are the settings of a table as hoodie.properties holds them. They

@@ -65,8 +65,10 @@ type Options struct {
 	// BareFolders, PlainFolders are how partition folders are named; the table
 	// must name them so too.
 	BareFolders, PlainFolders bool
-	// CDC is what change files the table keeps, as it pins it.
-	CDC hudi.CDCMode
+	// CDC is what change files the table keeps, Changelog whether its files tell what
+	// was done to each row. The table must pin the same.
+	CDC       hudi.CDCMode
+	Changelog bool
 	// Writer is how files are cut.
 	Writer writer.Options
 	// Services look after the table between two commits and beside them; nil for
@@ -157,7 +159,7 @@ func (o Options) withDefaults() Options {
 
 // pins are those of the options that a table holds on to.
 func (o *Options) pins() Pins {
-	return Pins{Layout: o.Layout, Ordering: o.Ordering, BareFolders: o.BareFolders, PlainFolders: o.PlainFolders, CDC: o.CDC, Changelog: o.Writer.Changelog}
+	return Pins{Layout: o.Layout, Ordering: o.Ordering, BareFolders: o.BareFolders, PlainFolders: o.PlainFolders, CDC: o.CDC, Changelog: o.Changelog}
 }
 
 // Ingest follows one source into one table. It holds no progress of its own:

@@ -76,7 +76,6 @@ const (
 	propPartitionFormat = "couch2hudi.partition.format"
 	propTimezone        = "couch2hudi.partition.timezone"
 	propMoves           = "couch2hudi.partition.moves"
-	propChangelog       = "couch2hudi.changelog"
 )
 
 // Pins are all that a table holds on to from its creation, and each writer has
@@ -88,7 +87,7 @@ type Pins struct {
 	// BareFolders, PlainFolders and CDC are table.CreateOptions'.
 	BareFolders, PlainFolders bool
 	CDC                       hudi.CDCMode
-	// Changelog is writer.Options'.
+	// Changelog says that files tell what was done to each row.
 	Changelog bool
 }
 
@@ -108,7 +107,7 @@ func (p Pins) Properties() map[string]string {
 		values[hudi.PropWriteKey] = p.Key
 	}
 	if p.Changelog {
-		values[propChangelog] = "true"
+		values[hudi.PropChangelog] = "true"
 	}
 	if p.PartitionField != "" {
 		values[propPartitionField] = p.PartitionField
@@ -159,7 +158,7 @@ func ReadPins(ctx context.Context, v *table.View) (Pinned, error) {
 			return p, err
 		}
 	}
-	p.CDC, p.Changelog = t.CDC(), t.Properties().Flag(propChangelog, false)
+	p.CDC, p.Changelog = t.CDC(), t.Changelog()
 	if t.PartitionField() != "" {
 		p.BareFolders, p.PlainFolders = !t.Partitioning().Hive, !t.Partitioning().Escape
 	}

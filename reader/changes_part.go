@@ -99,7 +99,14 @@ func (h *history) logged(ctx context.Context, c commit, p *part) iter.Seq2[*Chan
 			}
 			o.Keys = basefile.NewKeySet(keys)
 		}
-		Images(ctx, c.before, p.before, h.read, records(), o)(yield)
+		for change, err := range Images(ctx, c.before, p.before, h.read, records(), o) {
+			if err == nil && change.Op == 0 {
+				continue
+			}
+			if !yield(change, err) || err != nil {
+				return
+			}
+		}
 	}
 }
 

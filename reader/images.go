@@ -15,16 +15,20 @@ import (
 type Change struct {
 	// Instant is the commit's.
 	Instant hudi.Time
-	Op      hudi.Op
-	Key     hudi.Key
+	// Op is 0 only in what Images yields.
+	Op  hudi.Op
+	Key hudi.Key
 	// Before and After are nil where there is none. What came out of a change
 	// file has no meta columns.
 	Before, After *hudi.Record
+	// Order is the ordering value of the change: of a delete that of the delete.
+	Order int64
 }
 
 // Images says what records, one a key and in the order of keys as UTF-16 units, do
-// to the rows of a slice, in that order: nothing where a record loses against the
-// row that is there, or deletes none. The columns are target's. Instants are not
+// to the rows of a slice, in that order. Of a record that does nothing, since it
+// loses against the row that is there or deletes none, the change has no Op, and the
+// record is its After. The columns are target's. Instants are not
 // set. A change is valid until the next step. With Options.Keys, which must
 // hold all keys of the records, only their pages of the base file are read.
 func Images(ctx context.Context, v *table.View, s hudi.Slice, target *hudi.Schema, records iter.Seq2[*hudi.Record, error], o Options) iter.Seq2[*Change, error] {
@@ -40,7 +44,7 @@ func Images(ctx context.Context, v *table.View, s hudi.Slice, target *hudi.Schem
 				yield(nil, err)
 				return
 			}
-			if c = imageOf(before.at(r.Key.Record), r); c.Op != 0 && !yield(&c, nil) {
+			if c = imageOf(before.at(r.Key.Record), r); !yield(&c, nil) {
 				return
 			}
 		}
@@ -49,10 +53,10 @@ func Images(ctx context.Context, v *table.View, s hudi.Slice, target *hudi.Schem
 
 // imageOf is what a record does to the row of its key, nil for none.
 func imageOf(row, r *hudi.Record) Change {
-	c := Change{Key: r.Key}
+	c := Change{Key: r.Key, Order: r.Order}
 	switch {
 	case row != nil && !hudi.IncomingWins(row, r), row == nil && r.Delete:
-		return c
+		c.After = r
 	case row == nil:
 		c.Op, c.After = hudi.OpInsert, r
 	case r.Delete:

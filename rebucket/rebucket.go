@@ -91,8 +91,9 @@ func Run(ctx context.Context, t *table.Table, o Options) (Result, error) {
 
 // rewriting is one run.
 type rewriting struct {
-	o      Options
-	txn    *table.Txn
+	o   Options
+	txn *table.Txn
+	// schema is that of rows in files.
 	schema *hudi.Schema
 	body   commitmeta.Body
 	result Result
@@ -104,6 +105,9 @@ func (w *rewriting) run(ctx context.Context) (err error) {
 		return err
 	}
 	w.body.Extra = withSchema(w.body.Extra, w.schema)
+	if w.schema, err = v.Table().FileSchema(w.schema); err != nil {
+		return err
+	}
 	partitions, err := v.Partitions(ctx)
 	if err != nil {
 		return err

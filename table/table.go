@@ -217,6 +217,17 @@ func (t *Table) CDC() hudi.CDCMode {
 	return m
 }
 
+// Changelog says whether the table's files tell what was done to each row.
+func (t *Table) Changelog() bool { return t.properties.Flag(hudi.PropChangelog, false) }
+
+// FileSchema is the schema of the rows in new files, for the table's own.
+func (t *Table) FileSchema(s *hudi.Schema) (*hudi.Schema, error) {
+	if !t.Changelog() {
+		return s, nil
+	}
+	return s.WithOperation()
+}
+
 func first(list []string) string {
 	if len(list) == 0 {
 		return ""

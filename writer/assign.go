@@ -37,6 +37,8 @@ type State struct {
 	RowBytes float64
 	// CDC is what change files the table keeps.
 	CDC hudi.CDCMode
+	// Changelog says that files tell what was done to each row.
+	Changelog bool
 }
 
 // Assign decides which file each record goes to. It is pure. Records of known
@@ -71,6 +73,9 @@ func Assign(st State, rs []hudi.Located, o Options) ([]Assignment, error) {
 			return nil, err
 		}
 	} else {
+		if st.Changelog {
+			p.updated = known
+		}
 		p.pack(fresh)
 	}
 	for at, records := range known {

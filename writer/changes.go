@@ -36,6 +36,9 @@ func (f *job) changes(ctx context.Context) (map[string]int64, error) {
 			if err != nil {
 				return err
 			}
+			if c.Op == 0 {
+				continue
+			}
 			if err := w.Append(changeOf(c)); err != nil {
 				return err
 			}

@@ -13,7 +13,10 @@ type packer struct {
 	o      Options
 	latest map[string][]hudi.Slice
 	cdc    hudi.CDCMode
-	sizes  sizes
+	// updated are groups that are not written again: in a base file a row before an
+	// update has no place.
+	updated map[hudi.Location][]*hudi.Located
+	sizes   sizes
 	// known are the groups that are there, created the new ones; rewritten are
 	// the places in known of those that are written again.
 	known, created []Assignment
@@ -112,7 +115,8 @@ func (p *packer) whole(partition string, records []*hudi.Located) []*hudi.Locate
 func (p *packer) smallOf(list []hudi.Slice, budget int64) []small {
 	var out []small
 	for _, s := range list {
-		if s.Base.Name == "" || s.Compacting != "" || s.Base.Size >= p.o.full() || p.cdc == hudi.CDCOpKeyOnly && len(s.Logs) > 0 {
+		if s.Base.Name == "" || s.Compacting != "" || s.Base.Size >= p.o.full() || p.cdc == hudi.CDCOpKeyOnly && len(s.Logs) > 0 ||
+			p.updated[s.Location] != nil {
 			continue
 		}
 		cost := s.Base.Size

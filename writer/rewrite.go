@@ -26,7 +26,7 @@ func (f *job) rewrite(ctx context.Context) (commitmeta.WriteStat, error) {
 			return err
 		}
 		o := reader.Options{Memory: f.o.share(), TempDir: f.o.TempDir}
-		for r, err := range reader.Merged(ctx, f.txn.View(), f.Slice, f.schema, f.incoming(), o) {
+		for r, err := range reader.Merged(ctx, f.txn.View(), f.Slice, f.files, f.incoming(), o) {
 			if err != nil {
 				return err
 			}
@@ -52,8 +52,14 @@ func (f *job) rewrite(ctx context.Context) (commitmeta.WriteStat, error) {
 // incoming are the records that come on top of the slice.
 func (f *job) incoming() iter.Seq[*hudi.Record] {
 	return func(yield func(*hudi.Record) bool) {
+		var tell telling
 		for _, r := range f.Records {
-			if !yield(&r.Record) {
+			record := &r.Record
+			if f.changelog() && !r.Delete {
+				// A group with updates is not written again in such a table.
+				record = tell.row(record, hudi.RowInsert)
+			}
+			if !yield(record) {
 				return
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 // stateOf asks the view for what Assign needs to know.
 func stateOf(ctx context.Context, v *table.View, rs []hudi.Located, o Options) (State, error) {
-	st := State{Latest: map[string][]hudi.Slice{}, CDC: v.Table().CDC()}
+	st := State{Latest: map[string][]hudi.Slice{}, CDC: v.Table().CDC(), Changelog: v.Table().Changelog()}
 	fresh := false
 	for i := range rs {
 		fresh = fresh || rs[i].File == ""

@@ -54,6 +54,11 @@ func newWorld(t *testing.T, seed uint64, partitioned bool) *world {
 
 func newWorldOf(t *testing.T, seed uint64, partitioned bool, cdc hudi.CDCMode) *world {
 	t.Helper()
+	return newWorldWith(t, seed, partitioned, table.CreateOptions{CDC: cdc})
+}
+
+func newWorldWith(t *testing.T, seed uint64, partitioned bool, c table.CreateOptions) *world {
+	t.Helper()
 	s, err := hudi.NewSchema("docs", hudi.Column{Name: "_id", Kind: hudi.KindString}, hudi.Column{Name: "_rev", Kind: hudi.KindString},
 		hudi.Column{Name: "_rev_order", Kind: hudi.KindLong}, hudi.Column{Name: "_op", Kind: hudi.KindString},
 		hudi.Column{Name: "_deleted", Kind: hudi.KindBoolean}, hudi.Column{Name: "v", Kind: hudi.KindString})
@@ -62,8 +67,8 @@ func newWorldOf(t *testing.T, seed uint64, partitioned bool, cdc hudi.CDCMode) *
 	}
 	r := rand.New(rand.NewPCG(seed, 7))
 	w := &world{t: t, r: r, bucket: storage.New(mem.New(nil), nil), schema: s, o: writer.Options{NewID: ids(seed), FileBytes: 4000, BlockBytes: 2000},
-		rows: map[string]string{}, places: map[string]hudi.Location{}, orders: map[string]int64{}, cdc: cdc}
-	c := table.CreateOptions{Name: "docs", CDC: cdc}
+		rows: map[string]string{}, places: map[string]hudi.Location{}, orders: map[string]int64{}, cdc: c.CDC}
+	c.Name = "docs"
 	if partitioned {
 		c.PartitionField = "pt"
 	}

@@ -58,9 +58,6 @@ type Options struct {
 	// Parallel is how many files are written at a time; by default GOMAXPROCS, or
 	// fewer where Memory is short.
 	Parallel int
-	// Changelog puts the row before it in front of each update in a log file, and
-	// the row itself in front of each delete, marked as such (docs/format/cdc.md).
-	Changelog bool
 	// NewID names new file groups, without the counter at the end; random
 	// UUIDs by default. It must never give the same name twice.
 	NewID func() string
@@ -129,12 +126,16 @@ func Write(ctx context.Context, x *table.Txn, s *hudi.Schema, rs []hudi.Located,
 	if err != nil {
 		return nil, err
 	}
+	files, err := x.View().Table().FileSchema(s)
+	if err != nil {
+		return nil, err
+	}
 	stats := make([]commitmeta.WriteStat, len(plan))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(o.parallel())
 	for i := range plan {
 		g.Go(func() error {
-			f := job{txn: x, schema: s, o: o, task: i, Assignment: plan[i]}
+			f := job{txn: x, schema: s, files: files, o: o, task: i, Assignment: plan[i]}
 			var err error
 			stats[i], err = f.write(ctx)
 			return err
@@ -155,8 +156,10 @@ func Write(ctx context.Context, x *table.Txn, s *hudi.Schema, rs []hudi.Located,
 type job struct {
 	txn    *table.Txn
 	schema *hudi.Schema
-	o      Options
-	task   int
+	// files is the schema of rows in files: another one with a changelog.
+	files *hudi.Schema
+	o     Options
+	task  int
 	Assignment
 }
 
@@ -177,7 +180,7 @@ func (f *job) token() string { return fmt.Sprintf("%d-0-0", f.task) }
 func (f *job) stamp() hudi.Stamp { return hudi.Stamp{Instant: f.txn.Instant(), Task: f.task} }
 
 func (f *job) baseWriter(to io.Writer, name string) (*basefile.Writer, error) {
-	return basefile.NewWriter(to, f.schema, basefile.WriterOptions{Stamp: f.stamp(), FileName: name,
+	return basefile.NewWriter(to, f.files, basefile.WriterOptions{Stamp: f.stamp(), FileName: name,
 		Codec: f.o.Codec, RowGroupBytes: f.o.rowGroupBytes()})
 }
 
@@ -189,7 +192,7 @@ func (f *job) writeBase(ctx context.Context) (commitmeta.WriteStat, error) {
 		if err != nil {
 			return err
 		}
-		if err := f.append(ctx, w.Append); err != nil {
+		if err := f.append(ctx, w.Append, hudi.RowInsert); err != nil {
 			return err
 		}
 		_, err = w.Close()
@@ -209,6 +212,9 @@ func (f *job) writeLog(ctx context.Context) (commitmeta.WriteStat, error) {
 	if err != nil {
 		return commitmeta.WriteStat{}, err
 	}
+	if f.changelog() {
+		return f.writeChangelog(ctx, stat, name)
+	}
 	var wrote logfile.Stats
 	size, err := f.store(ctx, name, table.MarkAppend, func(up io.Writer) error {
 		w, err := logfile.NewWriter(up, f.schema, logfile.WriterOptions{Stamp: f.stamp(), File: at.File,
@@ -216,7 +222,7 @@ func (f *job) writeLog(ctx context.Context) (commitmeta.WriteStat, error) {
 		if err != nil {
 			return err
 		}
-		if err := f.append(ctx, w.Append); err != nil {
+		if err := f.append(ctx, w.Append, ""); err != nil {
 			return err
 		}
 		wrote, err = w.Close()
@@ -263,14 +269,20 @@ func logStat(s hudi.Slice, token string, whole bool) (commitmeta.WriteStat, stri
 		Log: &commitmeta.LogStat{Version: version + 1, BaseFile: baseName, LogFiles: append(names, name)}}, name, nil
 }
 
-// append hands the records on, until ctx is cancelled.
-func (f *job) append(ctx context.Context, to func(*hudi.Record) error) error {
+// append hands the records on, until ctx is cancelled, in a table with a changelog
+// with what was done.
+func (f *job) append(ctx context.Context, to func(*hudi.Record) error, op string) error {
 	const every = 1 << 10
+	var tell telling
 	for i, r := range f.Records {
 		if i%every == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := to(&r.Record); err != nil {
+		record := &r.Record
+		if f.changelog() {
+			record = tell.row(record, op)
+		}
+		if err := to(record); err != nil {
 			return fmt.Errorf("record %q: %w", r.Key.Record, err)
 		}
 	}

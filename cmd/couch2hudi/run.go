@@ -156,7 +156,7 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 		Sample: cfg.Columns.Sample, Memory: int64(cfg.Memory), Replay: f.replay, Rewrite: f.rewrite, AcceptRecreated: f.acceptRecreated,
 		Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writerOptions(cfg)}
 	pinned := pins(cfg)
-	o.Layout, o.Ordering, o.BareFolders, o.PlainFolders, o.CDC = pinned.Layout, pinned.Ordering, pinned.BareFolders, pinned.PlainFolders, pinned.CDC
+	o.Layout, o.Ordering, o.BareFolders, o.PlainFolders, o.CDC, o.Changelog = pinned.Layout, pinned.Ordering, pinned.BareFolders, pinned.PlainFolders, pinned.CDC, pinned.Changelog
 	if cfg.Index.Scope == config.ScopePartition {
 		o.Scope = index.Partition
 	}
@@ -181,7 +181,6 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 // writerOptions says how files are cut. In the config 0 turns rewriting off.
 func writerOptions(cfg config.Config) writer.Options {
 	o := writer.Options{FileBytes: int64(cfg.Table.FileSize), MaxRewrite: int64(cfg.Writer.MaxRewrite)}
-	o.Changelog = cfg.Table.Changelog
 	if o.MaxRewrite == 0 {
 		o.MaxRewrite = -1
 	}
