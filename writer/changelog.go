@@ -83,6 +83,7 @@ func (f *job) tell(w *logfile.Writer, tell *telling, c *reader.Change, stat *com
 		}
 		stat.Updates++
 		return w.Append(tell.row(c.After, hudi.RowUpdateAfter))
+	case hudi.OpInsert:
 	}
 	if c.After.Delete {
 		stat.Deletes++

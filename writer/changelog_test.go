@@ -3,7 +3,6 @@ package writer_test
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"path"
@@ -126,8 +125,9 @@ func (w *world) operations(v *table.View, partition, name string) []string {
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			meta := texts(datum, len(hudi.MetaColumns())+1)
-			out = append(out, fmt.Sprint(meta[5], " ", meta[2]))
+			const key, operation = 2, 5 // places among the six meta columns
+			meta := texts(datum, operation+1)
+			out = append(out, meta[operation]+" "+meta[key])
 		}
 	}
 }
