@@ -132,7 +132,7 @@ func (b *Bucket) ListFolders(ctx context.Context, prefix string) iter.Seq2[Objec
 
 // ListUnknown is ListFolders of a folder, in any order, for who remembers most of
 // what is there: it yields what known says no to. known is asked once for each
-// name, a folder's without its "/". Stores that must ask for the size and time of
+// name as it stands in the folder, a folder's without its "/". Stores that must ask for the size and time of
 // each object are spared that.
 func (b *Bucket) ListUnknown(ctx context.Context, folder string, known func(name string) bool) iter.Seq2[Object, error] {
 	d, ok := b.driver.(UnknownLister)
@@ -141,7 +141,7 @@ func (b *Bucket) ListUnknown(ctx context.Context, folder string, known func(name
 	}
 	return func(yield func(Object, error) bool) {
 		for o, err := range b.list(ctx, folder, true) {
-			if err == nil && known(strings.TrimSuffix(o.Name, "/")) {
+			if err == nil && known(strings.TrimSuffix(strings.TrimPrefix(o.Name, folder), "/")) {
 				continue
 			}
 			if !yield(o, err) {

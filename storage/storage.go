@@ -107,7 +107,8 @@ type Pruner interface {
 type UnknownLister interface {
 	// ListUnknown yields, in any order, what List with folders yields of a folder,
 	// which is empty or ends in "/", but for what known says yes to. It asks known
-	// once for each name; a folder's comes without the "/" at its end.
+	// once for each name as it stands in the folder, a folder's without the "/" at
+	// its end.
 	ListUnknown(ctx context.Context, folder string, known func(name string) bool) iter.Seq2[Object, error]
 }
 

@@ -23,15 +23,66 @@ type files struct {
 	bucket *storage.Bucket
 
 	mu sync.Mutex
-	// whole says that all partitions are in lists.
+	// whole says that all partitions are in parts.
 	whole bool
-	// lists holds the files of a partition, sorted by name. The slices are
-	// never written to.
-	lists map[string][]hudi.File
+	parts map[string]*partFiles
+}
+
+// partFiles are the files of a partition, by file group, so that what changes a
+// few groups costs what those have. The lists are sorted by name and never
+// written to, nor is groups.
+type partFiles struct {
+	groups map[hudi.FileID][]hudi.File
+	// flat are all files, sorted by name; nil until somebody asks.
+	flat []hudi.File
+}
+
+func newPartFiles(list []hudi.File) *partFiles {
+	p := &partFiles{groups: map[hudi.FileID][]hudi.File{}, flat: sorted(list)}
+	for _, f := range p.flat {
+		id, _, _ := sliceOf(f.Name)
+		p.groups[id] = append(p.groups[id], f)
+	}
+	return p
+}
+
+func (p *partFiles) all() []hudi.File {
+	if p.flat == nil {
+		list := []hudi.File{}
+		for _, files := range p.groups {
+			list = append(list, files...)
+		}
+		p.flat = sorted(list)
+	}
+	return p.flat
+}
+
+// with is p after changes.
+func (p *partFiles) with(changes []change) *partFiles {
+	n := &partFiles{groups: maps.Clone(p.groups)}
+	byGroup := map[hudi.FileID][]change{}
+	for _, c := range changes {
+		if id, _, ok := sliceOf(c.file.Name); ok {
+			byGroup[id] = append(byGroup[id], c)
+		}
+	}
+	for id, changes := range byGroup {
+		list := slices.Clone(n.groups[id])
+		for _, c := range changes {
+			list = slices.DeleteFunc(list, func(f hudi.File) bool { return f.Name == c.file.Name })
+			if !c.removed {
+				list = append(list, c.file)
+			}
+		}
+		if n.groups[id] = sorted(list); len(list) == 0 {
+			delete(n.groups, id)
+		}
+	}
+	return n
 }
 
 func newFiles(b *storage.Bucket) *files {
-	return &files{bucket: b, lists: map[string][]hudi.File{}}
+	return &files{bucket: b, parts: map[string]*partFiles{}}
 }
 
 // partitions are the folders with a metafile, sorted. It lists the whole table
@@ -56,21 +107,24 @@ func (f *files) partitions(ctx context.Context) ([]string, error) {
 				lists[partition] = append(lists[partition], hudi.File{Name: name, Size: o.Size})
 			}
 		}
-		f.lists = make(map[string][]hudi.File, len(marked))
+		f.parts = make(map[string]*partFiles, len(marked))
 		for p := range marked {
-			f.lists[p] = sorted(lists[p])
+			f.parts[p] = newPartFiles(lists[p])
 		}
 		f.whole = true
 	}
-	return slices.Sorted(maps.Keys(f.lists)), nil
+	return slices.Sorted(maps.Keys(f.parts)), nil
 }
 
 // partition is the files of one partition. It lists that folder once.
 func (f *files) partition(ctx context.Context, p string) ([]hudi.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if list, ok := f.lists[p]; ok || f.whole {
-		return list, nil
+	if part, ok := f.parts[p]; ok {
+		return part.all(), nil
+	}
+	if f.whole {
+		return nil, nil
 	}
 	prefix := p
 	if p != "" {
@@ -90,41 +144,46 @@ func (f *files) partition(ctx context.Context, p string) ([]hudi.File, error) {
 		}
 	}
 	if !marked {
-		list = nil // not a partition to any reader
+		return nil, nil // not a partition to any reader
 	}
-	list = sorted(list)
-	if marked {
-		f.lists[p] = list
+	f.parts[p] = newPartFiles(list)
+	return f.parts[p].all(), nil
+}
+
+// of are the files of some groups of a partition that was listed; false when it
+// was not.
+func (f *files) of(p string, groups map[hudi.FileID]bool) ([]hudi.File, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	part, ok := f.parts[p]
+	if !ok {
+		return nil, false
 	}
-	return list, nil
+	var list []hudi.File
+	for id := range groups {
+		list = append(list, part.groups[id]...)
+	}
+	return list, true
 }
 
 // with is f after changes.
 func (f *files) with(changes []change) *files {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := &files{bucket: f.bucket, whole: f.whole, lists: maps.Clone(f.lists)}
+	n := &files{bucket: f.bucket, whole: f.whole, parts: maps.Clone(f.parts)}
 	byPartition := map[string][]change{}
 	for _, c := range changes {
 		byPartition[c.partition] = append(byPartition[c.partition], c)
 	}
 	for p, changes := range byPartition {
-		list, ok := n.lists[p]
+		part, ok := n.parts[p]
 		if !ok && !n.whole {
 			continue // will be listed
 		}
-		byName := make(map[string]hudi.File, len(list)+len(changes))
-		for _, file := range list {
-			byName[file.Name] = file
+		if !ok {
+			part = newPartFiles(nil)
 		}
-		for _, c := range changes {
-			if c.removed {
-				delete(byName, c.file.Name)
-			} else {
-				byName[c.file.Name] = c.file
-			}
-		}
-		n.lists[p] = sorted(slices.Collect(maps.Values(byName)))
+		n.parts[p] = part.with(changes)
 	}
 	return n
 }

@@ -142,34 +142,71 @@ func (t *Table) onlyOwn(was, is []timeline.Instant) bool {
 	return true
 }
 
-// keepSlices takes over the slices of partitions that no change touches, if
-// nothing else that slices depend on has changed.
+// keepSlices takes over the slices of an earlier view, and makes those of the
+// file groups anew that something has happened to. It takes over nothing when
+// more has changed than commits and compactions of ours.
 func (v *View) keepSlices(was *View, changed []change) {
 	diff := timeline.Differences(was.instants, v.instants)
 	for _, i := range diff {
-		// A delta commit of ours touches the partitions of its files only.
-		if i.Writes() && i.Action != commitmeta.ActionDeltaCommit {
+		switch i.Action {
+		case commitmeta.ActionDeltaCommit, commitmeta.ActionCompaction, commitmeta.ActionCommit, commitmeta.ActionClean:
+		default:
 			return
 		}
 	}
-	if was.firstDone != v.firstDone || !maps.Equal(was.compacting, v.compacting) || !maps.Equal(was.replaced, v.replaced) {
+	if was.firstDone != v.firstDone || v.table.version.Completes() {
 		return
 	}
-	was.mu.Lock()
-	v.slices = maps.Clone(was.slices)
-	was.mu.Unlock()
+	touched := ownInstant{}
 	for _, c := range changed {
-		delete(v.slices, c.partition)
+		touched.add(c)
+	}
+	for _, maps := range [][2]map[hudi.Location]hudi.Time{{was.compacting, v.compacting}, {v.compacting, was.compacting}, {was.replaced, v.replaced}, {v.replaced, was.replaced}} {
+		for l, at := range maps[0] {
+			if maps[1][l] != at {
+				touched.touch(l)
+			}
+		}
 	}
 	// An earlier view may have taken the files in, and left them out of its
 	// slices, while their instant was pending.
 	v.table.mu.Lock()
-	defer v.table.mu.Unlock()
 	for _, i := range diff {
-		for p := range v.table.own[i.Time] {
-			delete(v.slices, p)
+		for p, groups := range v.table.own[i.Time] {
+			for id := range groups {
+				touched.touch(hudi.Location{Partition: p, File: id})
+			}
 		}
 	}
+	v.table.mu.Unlock()
+	was.mu.Lock()
+	v.slices = maps.Clone(was.slices)
+	was.mu.Unlock()
+	for p, groups := range touched {
+		if list, ok := v.slices[p]; ok {
+			delete(v.slices, p)
+			if files, listed := v.files.of(p, groups); listed {
+				v.slices[p] = v.renewed(p, list, groups, files)
+			}
+		}
+	}
+}
+
+// renewed is a list of slices, with those of some groups made anew from their
+// files.
+func (v *View) renewed(partition string, list []hudi.Slice, groups map[hudi.FileID]bool, files []hudi.File) []hudi.Slice {
+	fresh := slices6(partition, files, v.rules())
+	n := make([]hudi.Slice, 0, len(list)+len(fresh))
+	for i := range list {
+		s := &list[i]
+		for len(fresh) > 0 && fresh[0].File <= s.File {
+			n, fresh = append(n, fresh[0]), fresh[1:]
+		}
+		if !groups[s.File] {
+			n = append(n, *s)
+		}
+	}
+	return append(n, fresh...)
 }
 
 // forget drops what is remembered of instants older than the timeline, and

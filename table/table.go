@@ -93,13 +93,28 @@ type Table struct {
 	plans   map[hudi.Time]*plans // pending plans, which never change
 }
 
-// ownInstants are instants with the partitions that each touched.
-type ownInstants map[hudi.Time]map[string]bool
+// ownInstants are instants with what each touched.
+type ownInstants map[hudi.Time]ownInstant
 
 func (o ownInstants) add(at hudi.Time) {
 	if o[at] == nil {
-		o[at] = map[string]bool{}
+		o[at] = ownInstant{}
 	}
+}
+
+// ownInstant are file groups, by partition.
+type ownInstant map[string]map[hudi.FileID]bool
+
+func (o ownInstant) touch(l hudi.Location) {
+	if o[l.Partition] == nil {
+		o[l.Partition] = map[hudi.FileID]bool{}
+	}
+	o[l.Partition][l.File] = true
+}
+
+func (o ownInstant) add(c change) {
+	id, _, _ := sliceOf(c.file.Name)
+	o.touch(hudi.Location{Partition: c.partition, File: id})
 }
 
 // change is a file that this Table added to or removed from a partition.

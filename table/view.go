@@ -203,7 +203,23 @@ func (v *View) Slices(ctx context.Context, partition string) ([]hudi.Slice, erro
 	if err != nil {
 		return nil, err
 	}
-	rules := sliceRules{
+	if v.table.version.Completes() {
+		when, err := v.completions(ctx, files)
+		if err != nil {
+			return nil, err
+		}
+		list = slices8(partition, files, v.rules(), when)
+	} else {
+		list = slices6(partition, files, v.rules())
+	}
+	v.mu.Lock()
+	v.slices[partition] = list
+	v.mu.Unlock()
+	return list, nil
+}
+
+func (v *View) rules() sliceRules {
+	return sliceRules{
 		at:         v.at,
 		committed:  v.Committed,
 		compacting: func(l hudi.Location) hudi.Time { return v.compacting[l] },
@@ -212,19 +228,6 @@ func (v *View) Slices(ctx context.Context, partition string) ([]hudi.Slice, erro
 			return ok && v.Committed(t)
 		},
 	}
-	if v.table.version.Completes() {
-		when, err := v.completions(ctx, files)
-		if err != nil {
-			return nil, err
-		}
-		list = slices8(partition, files, rules, when)
-	} else {
-		list = slices6(partition, files, rules)
-	}
-	v.mu.Lock()
-	v.slices[partition] = list
-	v.mu.Unlock()
-	return list, nil
 }
 
 // Committed says whether what an instant wrote is part of the view: it is

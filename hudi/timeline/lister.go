@@ -21,7 +21,7 @@ type Lister struct {
 
 	mu    sync.Mutex
 	round uint64
-	files map[string]*file // by object name
+	files map[string]*file // by name in the folder
 	all   map[group]*states
 	list  []Instant // what the last listing gave; never written to
 }
@@ -39,6 +39,8 @@ type file struct {
 type states struct {
 	group group
 	files []*file
+	// done says that the best of them is completed.
+	done bool
 }
 
 // best is the file of the most advanced state; nil when there is none. Of two
@@ -91,11 +93,11 @@ func (l *Lister) look(ctx context.Context) (map[*states]bool, error) {
 	known := func(name string) bool {
 		f := l.files[name]
 		if f == nil {
-			_, ok := ParseFileName(l.version, name[len(l.folder):])
+			_, ok := ParseFileName(l.version, name)
 			return !ok
 		}
 		// What is pending may be taken back, and begun anew under the same name.
-		if !f.of.best().Done() {
+		if !f.of.done {
 			return false
 		}
 		f.round = l.round
@@ -106,14 +108,15 @@ func (l *Lister) look(ctx context.Context) (map[*states]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		i, ok := ParseFileName(l.version, strings.TrimPrefix(o.Name, l.folder))
+		name := strings.TrimPrefix(o.Name, l.folder)
+		i, ok := ParseFileName(l.version, name)
 		if !ok {
 			continue // a folder
 		}
 		i.Modified = o.Modified
-		f := l.files[o.Name]
+		f := l.files[name]
 		if f == nil {
-			f = l.add(o.Name, i)
+			f = l.add(name, i)
 			changed[f.of] = true
 		} else if !f.Modified.Equal(i.Modified) {
 			f.Modified = i.Modified
@@ -137,6 +140,7 @@ func (l *Lister) add(name string, i Instant) *file {
 	}
 	f := &file{Instant: i, name: name, of: s}
 	s.files = append(s.files, f)
+	s.done = s.done || i.Done()
 	l.files[name] = f
 	return f
 }
@@ -149,6 +153,7 @@ func (l *Lister) dropUnmet(changed map[*states]bool) {
 		}
 		delete(l.files, name)
 		f.of.files = slices.DeleteFunc(f.of.files, func(o *file) bool { return o == f })
+		f.of.done = slices.ContainsFunc(f.of.files, func(o *file) bool { return o.Done() })
 		changed[f.of] = true
 	}
 }

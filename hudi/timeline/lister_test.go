@@ -145,7 +145,7 @@ type unknown struct {
 func (u *unknown) ListUnknown(ctx context.Context, folder string, known func(string) bool) iter.Seq2[storage.Object, error] {
 	return func(yield func(storage.Object, error) bool) {
 		for o, err := range u.List(ctx, folder, true) {
-			if err == nil && known(o.Name) {
+			if err == nil && known(strings.TrimPrefix(o.Name, folder)) {
 				continue
 			}
 			*u.looked++

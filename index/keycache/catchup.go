@@ -105,8 +105,9 @@ type writing struct {
 	c      *Cache
 	view   *table.View
 	narrow narrow
-	slices map[string]map[hudi.FileID]hudi.Slice
 	batch  *pebble.Batch
+	// wrote counts entries.
+	wrote int
 	// changed are the groups as they will be, new ones among them.
 	changed []*group
 	key     []byte
@@ -114,7 +115,7 @@ type writing struct {
 }
 
 func (c *Cache) newWriting(ctx context.Context, v *table.View) (*writing, error) {
-	w := &writing{c: c, view: v, slices: map[string]map[hudi.FileID]hudi.Slice{}, batch: c.store.db.NewBatch()}
+	w := &writing{c: c, view: v, batch: c.store.db.NewBatch()}
 	var err error
 	if w.narrow, err = narrowOf(ctx, v); err != nil && !errors.Is(err, table.ErrNoSchema) {
 		w.close()
@@ -127,20 +128,15 @@ func (w *writing) close() { _ = w.batch.Close() }
 
 // slice is the latest slice of a file group; false when there is none.
 func (w *writing) slice(ctx context.Context, at hudi.Location) (hudi.Slice, bool, error) {
-	m := w.slices[at.Partition]
-	if m == nil {
-		list, err := w.view.Slices(ctx, at.Partition)
-		if err != nil {
-			return hudi.Slice{}, false, err
-		}
-		m = make(map[hudi.FileID]hudi.Slice, len(list))
-		for _, s := range list {
-			m[s.File] = s
-		}
-		w.slices[at.Partition] = m
+	list, err := w.view.Slices(ctx, at.Partition)
+	if err != nil {
+		return hudi.Slice{}, false, err
 	}
-	s, ok := m[at.File]
-	return s, ok, nil
+	i, ok := slices.BinarySearchFunc(list, at.File, func(s hudi.Slice, id hudi.FileID) int { return cmp.Compare(s.File, id) })
+	if !ok {
+		return hudi.Slice{}, false, nil
+	}
+	return list[i], true, nil
 }
 
 // follow brings one file group to the view.
@@ -287,6 +283,7 @@ func (w *writing) put(ctx context.Context, record string, id uint32, e *entry) e
 	w.key = appendKey(w.key[:0], record, id)
 	w.value = appendEntry(w.value[:0], e)
 	w.c.state.filter.add(w.key[:len(w.key)-idBytes])
+	w.wrote++
 	if err := w.batch.Set(w.key, w.value, nil); err != nil {
 		return damaged(err)
 	}
@@ -353,7 +350,7 @@ func (w *writing) finish(ctx context.Context, d difference) error {
 		}
 		st.groups.put(g)
 	}
-	return w.c.tidy(ctx)
+	return w.c.tidy(ctx, w.wrote)
 }
 
 // narrow is what is read of a row: few columns, of which rev and deleted are

@@ -45,7 +45,7 @@ func (c *Cache) take(ctx context.Context, v *table.View, d difference, placed []
 	if err != nil {
 		return err
 	}
-	w := &writing{c: c, view: v, slices: map[string]map[hudi.FileID]hudi.Slice{}, batch: c.store.db.NewBatch()}
+	w := &writing{c: c, view: v, batch: c.store.db.NewBatch()}
 	defer w.close()
 	if schema != nil {
 		w.narrow = w.narrow.places(schema)
@@ -137,5 +137,6 @@ func (w *writing) place(g *group, r *hudi.Located, at hudi.Time) error {
 	}
 	w.value = appendEntry(w.value[:0], &e)
 	w.c.state.filter.add(w.key[:len(w.key)-idBytes])
+	w.wrote++
 	return damaged(w.batch.Set(w.key, w.value, nil))
 }

@@ -19,16 +19,18 @@ type sweep struct {
 	retired map[uint32]bool
 }
 
-// sweepStep is how many entries one change of the cache looks at.
-const sweepStep = 2048
+// sweepMost is how many entries one change of the cache looks at; a small change
+// looks at sweepShare times as many as it writes, but at sweepLeast.
+const sweepMost, sweepLeast, sweepShare = 2048, 256, 8
 
 // flushEvery is how many changes may wait for a flush: instants that only a lost
 // memtable knew must not have been archived when they are read again.
 const flushEvery = 128
 
-// tidy does a step of the sweep, and flushes now and then.
-func (c *Cache) tidy(ctx context.Context) error {
-	if err := c.step(ctx); err != nil {
+// tidy does a step of the sweep after a change of so many entries, and flushes now
+// and then.
+func (c *Cache) tidy(ctx context.Context, entries int) error {
+	if err := c.step(ctx, min(max(sweepLeast, sweepShare*entries), sweepMost)); err != nil {
 		return err
 	}
 	if c.state.sinceFlush++; c.state.sinceFlush < flushEvery {
@@ -38,7 +40,7 @@ func (c *Cache) tidy(ctx context.Context) error {
 	return c.store.flush(ctx)
 }
 
-func (c *Cache) step(ctx context.Context) error {
+func (c *Cache) step(ctx context.Context, left int) error {
 	st := c.state
 	if st.sweep.from == nil {
 		st.sweep = sweep{from: []byte{kindKey}, retired: map[uint32]bool{}}
@@ -49,7 +51,6 @@ func (c *Cache) step(ctx context.Context) error {
 	b := c.store.db.NewBatch()
 	defer b.Close() //nolint:errcheck // it was committed, or is not to be
 	remembers := c.remembers()
-	left := sweepStep
 	var next []byte
 	err := c.store.each(kindKey, st.sweep.from, func(key, value []byte) (bool, error) {
 		if left--; left < 0 {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,12 +26,16 @@ type Options struct {
 	// NoSync leaves out every fsync: for tests and demonstrations. What was
 	// called durable may be lost, or be torn, when the machine dies.
 	NoSync bool
+	// Now gives modification times, for simulations; time.Now by default. It must
+	// never give the same time twice: versions of a file are told apart by it.
+	Now func() time.Time
 }
 
 // Driver implements storage.Driver over one folder.
 type Driver struct {
 	root   string
 	noSync bool
+	now    func() time.Time
 	// token tells this Driver's temporary files from those of dead writers.
 	token  string
 	serial atomic.Uint64
@@ -65,9 +70,12 @@ func New(root string, o *Options) (*Driver, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("open file store: %w", err)
 	}
-	d := &Driver{root: full, token: newToken(), durable: map[string]bool{}}
+	d := &Driver{root: full, token: newToken(), durable: map[string]bool{}, now: time.Now}
 	if o != nil {
 		d.noSync = o.NoSync
+		if o.Now != nil {
+			d.now = o.Now
+		}
 	}
 	return d, nil
 }

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/couch2hudi/couch2hudi/storage"
 )
 
@@ -38,7 +40,7 @@ func (d *Driver) ListUnknown(ctx context.Context, folder string, known func(name
 			return
 		}
 		for _, name := range names {
-			if isTemp(name) || known(folder+name) {
+			if isTemp(name) || known(name) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
@@ -60,17 +62,31 @@ func (d *Driver) ListUnknown(ctx context.Context, folder string, known func(name
 // it is gone.
 func readNames(path string) ([]string, error) {
 	f, err := os.Open(path)
-	if err == nil {
-		defer f.Close() //nolint:errcheck // opened for reading: nothing can be lost
-		var names []string
-		if names, err = f.Readdirnames(-1); err == nil {
+	if err != nil {
+		if errors.Is(translate(err), storage.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading: nothing can be lost
+	// As Readdirnames does, with fewer calls of the system.
+	const buffer = 64 << 10
+	buf := make([]byte, buffer)
+	var names []string
+	for {
+		n, err := unix.ReadDirent(int(f.Fd()), buf)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENOENT):
+			return nil, nil
+		case err != nil:
+			return nil, &fs.PathError{Op: "readdir", Path: path, Err: err}
+		case n <= 0:
 			return names, nil
 		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
 	}
-	if errors.Is(translate(err), storage.ErrNotExist) {
-		return nil, nil
-	}
-	return nil, err
 }
 
 // walk yields the objects of one list.

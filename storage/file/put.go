@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,7 +53,7 @@ func (d *Driver) Create(ctx context.Context, name string, cond storage.Cond) (st
 
 // seal fixes the version's modification time and brings the bytes to disk.
 func (d *Driver) seal(f *os.File) error {
-	now := time.Now()
+	now := d.now()
 	if err := os.Chtimes(f.Name(), now, now); err != nil {
 		return err
 	}
