@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
@@ -15,7 +16,8 @@ import (
 // zero value of each field is its default.
 type ArchivePolicy struct {
 	// KeepMin stay after an archival; 1,800 by default, which is more than a day
-	// of commits a minute with their compactions.
+	// of commits a minute with their compactions. By default it is 300 while the
+	// last 333 writes are of less than an hour: each commit lists what stays.
 	KeepMin int
 	// KeepMax is the number above which one takes place; a ninth more than KeepMin
 	// by default.
@@ -27,13 +29,30 @@ type ArchivePolicy struct {
 const (
 	defaultKeepMin = 1800
 	keepMaxShare   = 9
+	// quickKeepMin is KeepMin's default while that many writes, and those up to its
+	// KeepMax, are of less than quick.
+	quickKeepMin = 300
+	quick        = time.Hour
 )
 
-func (p ArchivePolicy) withDefaults() ArchivePolicy {
+// forWrites are the numbers for a timeline with these completed writes.
+func (p ArchivePolicy) forWrites(writes []timeline.Instant) ArchivePolicy {
+	if p.KeepMin <= 0 && p.KeepMax <= 0 {
+		p.KeepMin = defaultKeepMin
+		if few := keepMax(quickKeepMin); len(writes) > few {
+			from, err := writes[len(writes)-few].Time.Clock()
+			to, err2 := writes[len(writes)-1].Time.Clock()
+			if err == nil && err2 == nil && to.Sub(from) < quick {
+				p.KeepMin = quickKeepMin
+			}
+		}
+	}
 	p.KeepMin = cmp.Or(max(0, p.KeepMin), defaultKeepMin)
-	p.KeepMax = max(cmp.Or(p.KeepMax, p.KeepMin+max(1, p.KeepMin/keepMaxShare)), p.KeepMin)
+	p.KeepMax = max(cmp.Or(p.KeepMax, keepMax(p.KeepMin)), p.KeepMin)
 	return p
 }
+
+func keepMax(keepMin int) int { return keepMin + max(1, keepMin/keepMaxShare) }
 
 // PlanArchive chooses the instants of a timeline to archive, ascending; none while
 // there are no more than KeepMax completed writes. Of the writes the oldest go,
@@ -42,13 +61,16 @@ func (p ArchivePolicy) withDefaults() ArchivePolicy {
 // on; restores and indexing; replacecommits that hide files which are still there
 // (replaced); and the last clean, which says how far back the table can be read.
 func PlanArchive(instants []timeline.Instant, replaced map[hudi.Time]bool, p ArchivePolicy) []timeline.Instant {
-	p = p.withDefaults()
-	var writes []timeline.Instant
+	if p.Off || len(instants) <= max(p.KeepMin, p.KeepMax) {
+		return nil
+	}
+	writes := make([]timeline.Instant, 0, len(instants))
 	for _, i := range instants {
 		if i.Done() && i.Writes() {
 			writes = append(writes, i)
 		}
 	}
+	p = p.forWrites(writes)
 	if p.Off || len(writes) <= p.KeepMax {
 		return nil
 	}

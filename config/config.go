@@ -118,7 +118,8 @@ type Clean struct {
 // our readers find them; other engines' incremental readers do not.
 type Timeline struct {
 	// KeepMin is how many completed commits an archival leaves, KeepMax the number
-	// above which one takes place. 0 turns it off.
+	// above which one takes place. 0 turns it off. Both as by default are 300 and
+	// 333 while commits follow each other in seconds.
 	KeepMin int `yaml:"keep_min"`
 	KeepMax int `yaml:"keep_max"`
 }

@@ -1,101 +1,71 @@
 package pipeline_test
 
 import (
-	"path/filepath"
-	"sync/atomic"
+	"flag"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/couch2hudi/couch2hudi/compaction"
-	"github.com/couch2hudi/couch2hudi/hudi"
-	"github.com/couch2hudi/couch2hudi/index"
-	"github.com/couch2hudi/couch2hudi/index/keycache"
-	"github.com/couch2hudi/couch2hudi/normalize"
-	"github.com/couch2hudi/couch2hudi/pipeline"
-	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/file"
-	"github.com/couch2hudi/couch2hudi/table"
 )
 
-// BenchmarkSmallCommits makes 5,000 commits of ten rows, a fifth of them
-// updates, one commit a second by an injected clock, with all services on, and
-// compares what the last commits cost with what those about the 100th did: CPU
-// of this process, services included.
+var smallCommits = flag.Int("small.commits", 5000, "how many commits BenchmarkSmallCommits makes")
+
+// mostGrowth is how much more CPU the last commits may take than those about the
+// 100th.
+const mostGrowth = 1.2
+
+// BenchmarkSmallCommits makes 5,000 commits of ten rows, four fifths of them new
+// documents, to a table of 20,000, one commit a second by an injected clock, with
+// all services on, and compares what the last 120 cost with what the 41st to the
+// 160th did: CPU of this process, services included, without the kernel's flushing
+// of disks. A compaction is planned each minute, so that both have two. It fails
+// when the last cost more than 1.2 times as much, and when files or timeline have
+// grown without bound.
 func BenchmarkSmallCommits(b *testing.B) {
-	const parts, rows, window = 25, 10, 150
-	for b.Loop() {
-		c := &countedCommits{clock: time.Now()}
-		c.follow(b, startServer(b), parts, rows)
-		cost := func(from int) float64 {
-			return float64((c.cpu[from+window] - c.cpu[from]).Microseconds()) / window / 1000
+	for _, buckets := range []int{0, 16} {
+		b.Run(fmt.Sprintf("buckets=%d", buckets), func(b *testing.B) {
+			for b.Loop() {
+				compareCommits(b, buckets)
+			}
+		})
+	}
+}
+
+func compareCommits(b *testing.B, buckets int) {
+	const window, retain = 120, 900
+	commits := *smallCommits
+	cpu := []time.Duration{0}
+	s := &secondly{tb: b, buckets: buckets, fresh: 4, first: 20_000, services: compaction.Options{Clean: compaction.CleanPolicy{Retain: retain * time.Second}}}
+	half := held{}
+	s.committed = func(n int) {
+		if n == commits/2 {
+			half = s.held()
 		}
-		early, late := cost(25), cost(len(c.cpu)-window-1)
-		b.ReportMetric(early, "cpu-ms/commit-100")
-		b.ReportMetric(late, "cpu-ms/commit-5000")
-		b.ReportMetric(late/early, "late/early")
-		b.ReportMetric(float64(len(c.cpu)), "commits")
-		b.ReportMetric(float64(c.files), "live-files")
-		b.ReportMetric(float64(c.instants), "instants")
+		cpu = append(cpu, cpuTime())
 	}
-}
-
-// countedCommits notes the CPU time at each commit.
-type countedCommits struct {
-	clock           time.Time
-	ticks           atomic.Int64
-	cpu             []time.Duration
-	files, instants int
-}
-
-func (c *countedCommits) now() time.Time {
-	return c.clock.Add(time.Duration(c.ticks.Load()) * time.Second)
-}
-
-func (c *countedCommits) follow(b *testing.B, s *server, parts, rows int) {
-	b.Helper()
-	ctx := b.Context()
-	check := func(err error) {
-		b.Helper()
-		if err != nil {
-			b.Fatal(err)
-		}
+	s.open()
+	cpu[0] = cpuTime()
+	s.run(commits)
+	cost := func(from, to int) float64 {
+		return float64((cpu[to] - cpu[from]).Microseconds()) / float64(to-from) / 1000
 	}
-	dir := b.TempDir()
-	d, err := file.New(dir, nil)
-	check(err)
-	t, err := table.Create(ctx, storage.New(d, nil), table.CreateOptions{Name: "docs", OrderColumn: hudi.ColumnRevOrder, KeyColumn: hudi.ColumnID},
-		table.Options{Location: dir, Clock: c.now})
-	check(err)
-	lease, err := t.Lease(ctx)
-	check(err)
-	defer func() { _ = lease.Close() }()
-	source := openBench(b, s.url)
-	defer func() { _ = source.Close() }()
-	n, err := normalize.New(normalize.Options{Table: "docs"})
-	check(err)
-	cache, err := keycache.Open(ctx, keycache.Options{Dir: filepath.Join(b.TempDir(), "cache"), Identity: dir, Fallback: index.NewBloom(index.BloomOptions{})})
-	check(err)
-	defer func() { _ = cache.Close() }()
-	fail := func(what string, err error, _ time.Duration) { b.Errorf("%s: %v", what, err) }
-	services := compaction.New(compaction.Options{Table: t, Clock: c.now, Events: compaction.Events{Failed: fail}})
-	committed := func(pipeline.Progress) {
-		c.ticks.Add(1)
-		c.cpu = append(c.cpu, cpuTime())
+	for n := 100; n+window/2 < len(cpu); n += 300 {
+		b.Logf("about commit %4d: %.2f ms", n, cost(n-window/2, n+window/2))
 	}
-	const added = 1600 // of the 2,000 changes of a part
-	for part := range parts {
-		s.ask("mix %d", part*added)
-		p, err := pipeline.New(ctx, pipeline.Options{Source: source, Table: t, Normalizer: n, Once: true, MaxRows: rows, Index: cache, Clock: c.now,
-			Services: services, Events: pipeline.Events{Committed: committed}})
-		check(err)
-		check(p.Run(ctx))
+	early, late := cost(100-window/2, 100+window/2), cost(len(cpu)-1-window, len(cpu)-1)
+	end := s.held()
+	b.ReportMetric(early, "cpu-ms/commit-100")
+	b.ReportMetric(late, "cpu-ms/commit-last")
+	b.ReportMetric(late/early, "late/early")
+	b.ReportMetric(float64(len(cpu)-1), "commits")
+	b.ReportMetric(float64(end.live), "live-files")
+	b.ReportMetric(float64(end.data), "data-files")
+	b.ReportMetric(float64(end.instants), "instants")
+	if late > mostGrowth*early {
+		b.Errorf("the last commits took %.2f ms of CPU each, those about the 100th %.2f ms", late, early)
 	}
-	v, err := t.View(ctx)
-	check(err)
-	c.instants = len(v.Instants())
-	list, err := v.Slices(ctx, "")
-	check(err)
-	for i := range list {
-		c.files += 1 + len(list[i].Logs)
+	if commits > 3*retain && (end.instants > half.instants*5/4 || end.data > half.data*5/4) {
+		b.Errorf("half-way %+v, in the end %+v", half, end)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -50,8 +51,9 @@ func benchBody(i, version int) []byte {
 }
 
 // standIn serves documents until its input ends. Commands: "load N", "update N"
-// (every second of the first N), "mix N" (2,000 more changes, every fifth of
-// them to one of the N documents there are, the others new), "hash".
+// (every second of the first N), "mix N M F" (2,000 more changes, M of five of
+// them new documents behind the N that there are, the others to the first F; F new
+// ones when there are none), "hash".
 func standIn() {
 	s, err := couchfake.Start(couchfake.Options{})
 	if err != nil {
@@ -65,13 +67,14 @@ func standIn() {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var verb string
 		var n int
-		_, _ = fmt.Sscan(in.Text(), &verb, &n)
+		fresh, first := 0, 0
+		_, _ = fmt.Sscan(in.Text(), &verb, &n, &fresh, &first)
 		step, version := 1, 1
 		switch verb {
 		case "update":
 			step, version = 2, 2
 		case "mix":
-			mix(db, n)
+			mix(db, n, fresh, first)
 			fmt.Println("ok")
 			continue
 		case "hash":
@@ -87,21 +90,36 @@ func standIn() {
 	}
 }
 
-// mix makes 2,000 changes to a database of n documents.
-func mix(db *couchfake.Database, n int) {
-	const changes, every = 2000, 5
+// mix makes mixed changes to a database of n documents, whose bodies have 300
+// bytes that do not compress much.
+func mix(db *couchfake.Database, n, fresh, first int) {
+	const every = 5
+	changes := mixed
+	if n == 0 {
+		changes = first
+	}
 	for i, next := 0, n; i < changes; i++ {
 		at := next
-		if i%every == every-1 && n > 0 {
-			at = (i * 7919) % n
+		if i%every >= fresh && n > 0 {
+			at = (n + i*7919) % first
 		} else {
 			next++
 		}
-		if _, err := db.Put(fmt.Sprintf("order-%08d", at), benchBody(at, i)); err != nil {
+		r := rand.New(rand.NewPCG(uint64(at), uint64(i)))
+		note := make([]byte, 300)
+		for k := range note {
+			note[k] = byte('a' + r.IntN(26))
+		}
+		body := fmt.Appendf(nil, `{"type":"order","createdAt":"2024-01-%02dT10:%02d:00Z","customer":"customer-%05d","total":%d,"paid":%t,"note":"%s"}`,
+			1+at%28, i%60, at%10_000, i%500, i%3 == 0, note)
+		if _, err := db.Put(fmt.Sprintf("order-%08d", at), body); err != nil {
 			panic(err)
 		}
 	}
 }
+
+// mixed is how many changes mix makes to a database with documents.
+const mixed = 2000
 
 // sum is an order-free digest of documents.
 type sum struct {
@@ -129,13 +147,13 @@ func hashModel(db *couchfake.Database) string {
 
 // server is the stand-in in a process of its own.
 type server struct {
-	b   *testing.B
+	b   testing.TB
 	in  io.Writer
 	out *bufio.Reader
 	url string
 }
 
-func startServer(b *testing.B) *server {
+func startServer(b testing.TB) *server {
 	b.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), standInEnv+"=1")
@@ -223,7 +241,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func openBench(b *testing.B, url string) changes.Source {
+func openBench(b testing.TB, url string) changes.Source {
 	b.Helper()
 	s, err := couchdb.Open(b.Context(), couchdb.Options{URL: url})
 	if err != nil {

@@ -67,14 +67,19 @@ func (p *partFiles) with(changes []change) *partFiles {
 		}
 	}
 	for id, changes := range byGroup {
-		list := slices.Clone(n.groups[id])
+		list := slices.Grow(slices.Clone(n.groups[id]), len(changes))
 		for _, c := range changes {
-			list = slices.DeleteFunc(list, func(f hudi.File) bool { return f.Name == c.file.Name })
-			if !c.removed {
-				list = append(list, c.file)
+			at, there := slices.BinarySearchFunc(list, c.file.Name, func(f hudi.File, name string) int { return strings.Compare(f.Name, name) })
+			switch {
+			case there && c.removed:
+				list = slices.Delete(list, at, at+1)
+			case there:
+				list[at] = c.file
+			case !c.removed:
+				list = slices.Insert(list, at, c.file)
 			}
 		}
-		if n.groups[id] = sorted(list); len(list) == 0 {
+		if n.groups[id] = list; len(list) == 0 {
 			delete(n.groups, id)
 		}
 	}

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -159,12 +160,12 @@ func (v *View) keepSlices(was *View, changed []change) {
 	}
 	touched := ownInstant{}
 	for _, c := range changed {
-		touched.add(c)
+		touched.add(c, "")
 	}
 	for _, maps := range [][2]map[hudi.Location]hudi.Time{{was.compacting, v.compacting}, {v.compacting, was.compacting}, {was.replaced, v.replaced}, {v.replaced, was.replaced}} {
 		for l, at := range maps[0] {
 			if maps[1][l] != at {
-				touched.touch(l)
+				touched.touch(l, true)
 			}
 		}
 	}
@@ -173,8 +174,8 @@ func (v *View) keepSlices(was *View, changed []change) {
 	v.table.mu.Lock()
 	for _, i := range diff {
 		for p, groups := range v.table.own[i.Time] {
-			for id := range groups {
-				touched.touch(hudi.Location{Partition: p, File: id})
+			for id, more := range groups {
+				touched.touch(hudi.Location{Partition: p, File: id}, more)
 			}
 		}
 	}
@@ -182,14 +183,55 @@ func (v *View) keepSlices(was *View, changed []change) {
 	was.mu.Lock()
 	v.slices = maps.Clone(was.slices)
 	was.mu.Unlock()
+	logs := map[string]map[hudi.FileID][]hudi.File{}
+	for _, c := range changed {
+		id, _, _ := sliceOf(c.file.Name)
+		if logs[c.partition] == nil {
+			logs[c.partition] = map[hudi.FileID][]hudi.File{}
+		}
+		logs[c.partition][id] = append(logs[c.partition][id], c.file)
+	}
 	for p, groups := range touched {
-		if list, ok := v.slices[p]; ok {
-			delete(v.slices, p)
-			if files, listed := v.files.of(p, groups); listed {
-				v.slices[p] = v.renewed(p, list, groups, files)
-			}
+		list, ok := v.slices[p]
+		if !ok {
+			continue
+		}
+		list = withLogs(slices.Clone(list), groups, logs[p])
+		delete(v.slices, p)
+		if files, listed := v.files.of(p, groups); listed {
+			v.slices[p] = v.renewed(p, list, groups, files)
 		}
 	}
+}
+
+// withLogs gives slices the log files that go to their end, and takes those groups
+// off that need no more. The list is written to.
+func withLogs(list []hudi.Slice, groups map[hudi.FileID]bool, logs map[hudi.FileID][]hudi.File) []hudi.Slice {
+	for id, more := range groups {
+		n, there := slices.BinarySearchFunc(list, id, func(s hudi.Slice, id hudi.FileID) int { return cmp.Compare(s.File, id) })
+		if more || !there || len(logs[id]) > 1 {
+			continue
+		}
+		s := &list[n]
+		if len(logs[id]) == 1 {
+			log, err := hudi.ParseLogFileName(logs[id][0].Name)
+			if err != nil || log.CDC || log.Instant != cmp.Or(s.Compacting, s.Instant) || !endsBefore(s.Logs, log) {
+				continue
+			}
+			s.Logs = append(slices.Clip(s.Logs), logs[id][0])
+		}
+		delete(groups, id)
+	}
+	return list
+}
+
+// endsBefore says whether the last of some log files comes before another one.
+func endsBefore(logs []hudi.File, log hudi.LogFileName) bool {
+	if len(logs) == 0 {
+		return true
+	}
+	last, err := hudi.ParseLogFileName(logs[len(logs)-1].Name)
+	return err == nil && (last.Instant != log.Instant || last.Compare(log) < 0)
 }
 
 // renewed is a list of slices, with those of some groups made anew from their

@@ -102,19 +102,22 @@ func (o ownInstants) add(at hudi.Time) {
 	}
 }
 
-// ownInstant are file groups, by partition.
+// ownInstant are file groups, by partition; true for those to which more has
+// happened than that they got log files.
 type ownInstant map[string]map[hudi.FileID]bool
 
-func (o ownInstant) touch(l hudi.Location) {
+func (o ownInstant) touch(l hudi.Location, more bool) {
 	if o[l.Partition] == nil {
 		o[l.Partition] = map[hudi.FileID]bool{}
 	}
-	o[l.Partition][l.File] = true
+	o[l.Partition][l.File] = o[l.Partition][l.File] || more
 }
 
-func (o ownInstant) add(c change) {
-	id, _, _ := sliceOf(c.file.Name)
-	o.touch(hudi.Location{Partition: c.partition, File: id})
+// add notes a change by the instant at. A log file that has that instant for its
+// base's is a slice of its own, which comes with the commit.
+func (o ownInstant) add(c change, at hudi.Time) {
+	id, base, _ := sliceOf(c.file.Name)
+	o.touch(hudi.Location{Partition: c.partition, File: id}, c.removed || !isLogName(c.file.Name) || base == at)
 }
 
 // change is a file that this Table added to or removed from a partition.

@@ -399,7 +399,7 @@ func (t *Table) tell(at hudi.Time, c change) {
 	defer t.mu.Unlock()
 	t.changed = append(t.changed, c)
 	t.own.add(at)
-	t.own[at].add(c)
+	t.own[at].add(c, at)
 }
 
 // paths are the transaction's files, sorted by name.

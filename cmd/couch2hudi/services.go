@@ -56,5 +56,8 @@ func cleanPolicy(cfg config.Config) compaction.CleanPolicy {
 
 // archivePolicy is how long the config lets the timeline get.
 func archivePolicy(cfg config.Config) compaction.ArchivePolicy {
+	if cfg.Timeline == config.Default().Timeline {
+		return compaction.ArchivePolicy{} // its default looks at how quick commits are
+	}
 	return compaction.ArchivePolicy{KeepMin: cfg.Timeline.KeepMin, KeepMax: cfg.Timeline.KeepMax, Off: cfg.Timeline.KeepMax == 0}
 }
