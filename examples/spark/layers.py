@@ -1,9 +1,10 @@
 """ODS -> DWD -> DWS: two tables that couch2hudi keeps (orders, and customers as their
 dimension), details joined from both, and sums for each city, each step incremental.
 
-A detail is stale when its order changed or when its customer did: both count. Both
-orders' and customers' _rev_order only grow, and so does their sum, which is the
-detail's own order: a step that is repeated changes nothing.
+A detail is stale when its order changed or when its customer did: both count. What a
+step writes has as its order the sum of the instants that it read up to, which only
+grows: a later step wins, and one that is repeated changes nothing. The order's own
+_rev_order would not do, for the detail depends on the customer as well.
 """
 from pyspark.sql import functions as F
 
@@ -41,13 +42,15 @@ def details(spark, orders, customers, since):
     upto = {"orders": newest(changed, since["orders"]), "customers": newest(moved, since["customers"])}
     stale = changed.select("_id").union(
         snapshot(spark, orders).join(moved.select(F.col("_id").alias("customer")), "customer").select("_id")).distinct()
-    o = snapshot(spark, orders).join(stale, "_id").select("_id", "customer", "total", "_rev_order", "_deleted")
-    c = snapshot(spark, customers).select(F.col("_id").alias("customer"), "city", F.col("_rev_order").alias("customer_order"))
+    o = snapshot(spark, orders).join(stale, "_id").select("_id", "customer", "total", "_deleted")
+    c = snapshot(spark, customers).select(F.col("_id").alias("customer"), "city")
     frame = (o.join(c, "customer", "left")
-             .select("_id", "customer", "total", "city",
-                     (F.col("_rev_order") + F.coalesce("customer_order", F.lit(0))).alias("version"),
-                     F.col("_deleted").alias("gone")))
+             .select("_id", "customer", "total", "city", version(upto), F.col("_deleted").alias("gone")))
     return frame, upto
+
+
+def version(upto):
+    return F.lit(sum(int(instant) for instant in upto.values())).cast("long").alias("version")
 
 
 def step(spark, orders, customers, dwd, dws, since):
@@ -61,6 +64,6 @@ def step(spark, orders, customers, dwd, dws, since):
     all_details = snapshot(spark, dwd)
     sums = (cities.join(all_details.where("NOT gone"), "city", "left").groupBy("city")
             .agg(F.count("_id").alias("orders"), F.round(F.coalesce(F.sum("total"), F.lit(0.0)), 2).alias("revenue"))
-            .withColumn("at", F.lit(max(upto.values()))))
-    write(sums, dws, "revenue_by_city", "city", "at")
+            .select("*", version(upto)))
+    write(sums, dws, "revenue_by_city", "city", "version")
     return upto
