@@ -66,11 +66,11 @@ func (c *checker) composites(s *hudi.Schema) {
 }
 
 const (
-	costTimestamp = "Hive's real-time reader fails on timestamps"
+	costTimestamp = "Hive's real-time reader fails on timestamps, and Flink has not been seen to read those of ours"
 	costList      = "Hive fails on three-level lists, two-level ones hold no null and Flink reads an empty one as [null]"
 	costDecimal   = "Flink fails on decimals that are stored as INT64"
-	costDate      = "Hive's real-time reader has not been seen to read dates"
-	costFixed     = "hudi-rs and Hive's real-time reader have not been seen to read decimals"
+	costDate      = "Flink and Hive have not been seen to read dates of ours"
+	costFixed     = "Flink and Hive have not been seen to read decimals of ours"
 	costOther     = "not every engine reads them alike"
 )
 
