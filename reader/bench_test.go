@@ -3,6 +3,7 @@ package reader_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,7 +79,7 @@ func scanSchema(t testing.TB) (*hudi.Schema, []string) {
 func scanRow(s *hudi.Schema, r *rand.Rand, i int, order int64) hudi.Record {
 	key := fmt.Sprintf("order-%08d", i)
 	row := hudi.Row{hudi.String(key), hudi.String(fmt.Sprintf("%d-%032x", order, r.Uint64())), hudi.Long(order), hudi.String("u"), hudi.Boolean(false),
-		hudi.String(`{"_id":"` + key + `","note":"` + strings.Repeat("some words of a document ", 16) + fmt.Sprint(r.Uint64()) + `"}`)}
+		hudi.String(`{"_id":"` + key + `","note":"` + strings.Repeat("some words of a document ", 16) + strconv.FormatUint(r.Uint64(), 10) + `"}`)}
 	for _, c := range s.Columns()[len(row):] {
 		switch c.Kind {
 		case hudi.KindLong:
@@ -88,7 +89,7 @@ func scanRow(s *hudi.Schema, r *rand.Rand, i int, order int64) hudi.Record {
 		case hudi.KindBoolean:
 			row = append(row, hudi.Boolean(r.IntN(2) == 0))
 		default:
-			row = append(row, hudi.String([]string{"open", "paid", "sent"}[r.IntN(3)]+fmt.Sprint(r.IntN(5000))))
+			row = append(row, hudi.String([]string{"open", "paid", "sent"}[r.IntN(3)]+strconv.Itoa(r.IntN(5000))))
 		}
 	}
 	return hudi.Record{Key: hudi.Key{Record: key}, Order: order, Row: row}
