@@ -263,8 +263,11 @@ func (t *test) compare(v hudi.Value, o *operand) (c int, ordered bool) {
 		f := v.Double()
 		return cmp.Compare(f, o.number), !math.IsNaN(f)
 	case classBoolean:
-		if v.Boolean() == o.boolean {
+		switch {
+		case v.Boolean() == o.boolean:
 			return 0, true
+		case o.boolean:
+			return -1, true // as bounds have it, false is the least
 		}
 		return 1, true
 	default:
