@@ -1,8 +1,6 @@
 package compaction_test
 
 import (
-	"archive/zip"
-	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/compaction"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/golden"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/mem"
@@ -20,30 +19,7 @@ import (
 // load is a golden table in memory.
 func load(t *testing.T, name string) *storage.Bucket {
 	t.Helper()
-	z, err := zip.OpenReader("../testdata/golden/" + name + ".zip")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	b := storage.New(mem.New(nil), nil)
-	for _, f := range z.File {
-		object, ok := strings.CutPrefix(f.Name, "table/")
-		if !ok || strings.HasSuffix(f.Name, "/") {
-			continue
-		}
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err == nil {
-			_, err = b.Put(t.Context(), object, data)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b
+	return golden.Load(t, storage.New(mem.New(nil), nil), name)
 }
 
 // jsonLines are the rows as JSON with their meta columns, but for the file's

@@ -1,10 +1,8 @@
 package pipeline_test
 
 import (
-	"archive/zip"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/index"
+	"github.com/couch2hudi/couch2hudi/internal/golden"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/mem"
@@ -218,29 +217,7 @@ func (w *world) commitLayout(text string) (struct{}, error) {
 // foreign is a golden table of another engine.
 func foreign(t *testing.T, name string) *table.View {
 	t.Helper()
-	z, err := zip.OpenReader("../testdata/golden/" + name + ".zip")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	b := storage.New(mem.New(nil), nil)
-	for _, f := range z.File {
-		object, ok := strings.CutPrefix(f.Name, "table/")
-		if !ok || strings.HasSuffix(f.Name, "/") {
-			continue
-		}
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err == nil {
-			_, err = b.Put(t.Context(), object, data)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	b := golden.Load(t, storage.New(mem.New(nil), nil), name)
 	tb, err := table.Open(t.Context(), b, table.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)

@@ -1,11 +1,8 @@
 package writer_test
 
 import (
-	"archive/zip"
 	"errors"
-	"io"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +10,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/internal/golden"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/mem"
@@ -20,32 +18,9 @@ import (
 	"github.com/couch2hudi/couch2hudi/writer"
 )
 
-func golden(t *testing.T, file string) *storage.Bucket {
+func loaded(t *testing.T, name string) *storage.Bucket {
 	t.Helper()
-	z, err := zip.OpenReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	b := storage.New(mem.New(nil), nil)
-	for _, f := range z.File {
-		object, ok := strings.CutPrefix(f.Name, "table/")
-		if !ok || strings.HasSuffix(f.Name, "/") {
-			continue
-		}
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Put(t.Context(), object, data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b
+	return golden.Load(t, storage.New(mem.New(nil), nil), name)
 }
 
 func viewOf(t *testing.T, b *storage.Bucket, readOnly bool) *table.View {
@@ -65,19 +40,15 @@ func viewOf(t *testing.T, b *storage.Bucket, readOnly bool) *table.View {
 // wrote a small base file again, writes the rows that it brought there with our
 // writer, and compares the write stats.
 func TestRewriteLikeHudi(t *testing.T) {
-	files, err := filepath.Glob("../testdata/golden/w015-v6-*.zip")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v %v", files, err)
-	}
 	compared, updated := 0, 0
-	for _, file := range files {
+	for _, file := range golden.Names(t, "w015-v6-*") {
 		if strings.Contains(file, "failed") {
 			continue // pending instants: Recover's tests
 		}
-		if _, err := table.Open(t.Context(), golden(t, file), table.Options{}); errors.Is(err, table.ErrMetadataTable) || errors.Is(err, table.ErrUnsupported) {
+		if _, err := table.Open(t.Context(), loaded(t, file), table.Options{}); errors.Is(err, table.ErrMetadataTable) || errors.Is(err, table.ErrUnsupported) {
 			continue // we do not write to these
 		}
-		v := viewOf(t, golden(t, file), true)
+		v := viewOf(t, loaded(t, file), true)
 		for _, i := range v.Writes() {
 			body, err := v.Body(t.Context(), i)
 			if err != nil {
@@ -104,7 +75,7 @@ func TestRewriteLikeHudi(t *testing.T) {
 // again says whether the files that it needs are still there.
 func again(t *testing.T, file string, i timeline.Instant, want commitmeta.WriteStat) bool {
 	t.Helper()
-	b := golden(t, file)
+	b := loaded(t, file)
 	now := viewOf(t, b, true)
 	schema, err := now.AsOf(i.Time).Schema(t.Context())
 	if err != nil {
@@ -127,7 +98,7 @@ func again(t *testing.T, file string, i timeline.Instant, want commitmeta.WriteS
 		}
 		old[strings.Clone(r.Key.Record)] = true
 	}
-	rs := brought(t, golden(t, file), i.Time, want, schema, old)
+	rs := brought(t, loaded(t, file), i.Time, want, schema, old)
 	tb, err := table.Open(t.Context(), b, table.Options{})
 	if err != nil {
 		t.Fatal(err)

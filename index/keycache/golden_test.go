@@ -1,11 +1,7 @@
 package keycache_test
 
 import (
-	"archive/zip"
 	"fmt"
-	"io"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -13,6 +9,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/index"
 	"github.com/couch2hudi/couch2hudi/index/keycache"
+	"github.com/couch2hudi/couch2hudi/internal/golden"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
@@ -20,12 +17,8 @@ import (
 
 // TestGolden: of tables of real Hudi the cache says what the Bloom says.
 func TestGolden(t *testing.T) {
-	zips, err := filepath.Glob("../../testdata/golden/*-v6-*.zip")
-	if err != nil || len(zips) == 0 {
-		t.Fatalf("no golden tables: %v", err)
-	}
-	for _, name := range zips {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+	for _, name := range golden.Names(t, "*-v6-*") {
+		t.Run(name, func(t *testing.T) {
 			v := goldenView(t, name)
 			c, err := keycache.Open(t.Context(), keycache.Options{Dir: dir, FS: vfs.NewMem()})
 			if err != nil {
@@ -65,29 +58,7 @@ func TestGolden(t *testing.T) {
 
 func goldenView(t *testing.T, name string) *table.View {
 	t.Helper()
-	z, err := zip.OpenReader(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	bucket := storage.New(mem.New(nil), nil)
-	for _, f := range z.File {
-		object, ok := strings.CutPrefix(f.Name, "table/")
-		if !ok || strings.HasSuffix(f.Name, "/") {
-			continue
-		}
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err == nil {
-			_, err = bucket.Put(t.Context(), object, data)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	bucket := golden.Load(t, storage.New(mem.New(nil), nil), name)
 	tb, err := table.Open(t.Context(), bucket, table.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)

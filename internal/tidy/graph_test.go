@@ -29,6 +29,7 @@ func graph() map[string][]string {
 		"hudi":               {},
 		"internal/bloom":     {},
 		"internal/couchfake": {},
+		"internal/golden":    {"storage"},
 		"internal/avro":      {},
 		"internal/tidy":      {},
 
@@ -61,7 +62,7 @@ func mayImportAll(dir string) bool {
 
 // suites are what tests of any package may lean on, besides drivers.
 func suites() []string {
-	return []string{"changes/changestest", "storage/storagetest", "internal/couchfake"}
+	return []string{"changes/changestest", "storage/storagetest", "internal/couchfake", "internal/golden"}
 }
 
 // isIndex says whether a package is a further index, which package index does not
