@@ -37,7 +37,7 @@ func (s *Schema) Marshal(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := configuration(0).Marshal(l, v)
+	b, err := s.encoding.Marshal(l, v)
 	if err != nil {
 		return nil, fmt.Errorf("encode avro: %w", err)
 	}

@@ -65,6 +65,8 @@ type Schema struct {
 	once    sync.Once
 	library library.Schema
 	err     error
+	// encoding keeps the encoders that the library has made of Go types.
+	encoding library.API
 }
 
 // Parse parses Avro JSON. Names in it are its own: two schemas may give one
@@ -84,6 +86,7 @@ func Parse(text string) (*Schema, error) {
 // parsed is the library's view of the schema.
 func (s *Schema) parsed() (library.Schema, error) {
 	s.once.Do(func() {
+		s.encoding = configuration(0)
 		s.library, s.err = library.ParseWithCache(s.text, "", &library.SchemaCache{})
 		if s.err != nil {
 			s.err = fmt.Errorf("%w: %w", ErrSchema, s.err)
