@@ -34,7 +34,6 @@ const (
 	PropMergeStrategy      = "hoodie.record.merge.strategy.id"
 	PropPartialUpdate      = "hoodie.table.partial.update.mode"
 	PropDeleteField        = "hoodie.record.merge.property.hoodie.payload.delete.field"
-	PropDeleteMarker       = "hoodie.record.merge.property.hoodie.payload.delete.marker"
 	PropKeyGenerator       = "hoodie.table.keygenerator.class"
 	PropKeyGeneratorType   = "hoodie.table.keygenerator.type"
 	PropHiveStyle          = "hoodie.datasource.write.hive_style_partitioning"

@@ -28,6 +28,7 @@ type rows []map[string]any
 
 // expected is what real Hudi read back of a golden table.
 type expected struct {
+	Steps         stepsOf                    `json:"steps"`
 	Snapshot      rows                       `json:"snapshot"`
 	ReadOptimized rows                       `json:"read_optimized"`
 	TimeTravel    map[string]json.RawMessage `json:"time_travel"`

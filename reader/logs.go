@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"path"
+	"strings"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/basefile"
@@ -55,6 +56,9 @@ func (m *merger) merge(ctx context.Context, b block, logs *newest) error {
 		}
 		if !m.o.wantsKey(r.Key.Record) {
 			continue
+		}
+		if m.order == "" {
+			r.Order = 0 // deletes may bring one along
 		}
 		if err := logs.add(r); err != nil {
 			return err
@@ -120,9 +124,19 @@ func (m *merger) scan(ctx context.Context, r file, name string, list []block) ([
 		case logfile.Command:
 			list = without(list, b.Target)
 		default:
-			if m.view.Committed(b.Instant) && (m.only == nil || m.only(b.Instant)) {
-				list = append(list, slim(list, block{Block: b, name: name, file: r}))
+			if !m.view.Committed(b.Instant) || (m.only != nil && !m.only(b.Instant)) {
+				continue
 			}
+			if b.Header[logfile.IsPartial] == "true" {
+				return list, fmt.Errorf("%w: block at offset %d has rows of some columns only: read the table with the engine that made it",
+					logfile.ErrUnsupported, b.Offset)
+			}
+			for t := range strings.SplitSeq(b.Header[logfile.CompactedBlockTimes], ",") {
+				if t != "" { // a log compaction: the block stands for those of these instants
+					list = without(list, hudi.Time(strings.TrimSpace(t)))
+				}
+			}
+			list = append(list, slim(list, block{Block: b, name: name, file: r}))
 		}
 	}
 }

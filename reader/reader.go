@@ -1,7 +1,7 @@
 // Package reader gives the rows of a table back: it merges the base file and
 // the log files of each slice, for a snapshot, for the changes of a range of
-// commits, or for one slice. All reading follows the rules of table version 6
-// (docs/format/reading.md).
+// commits, or for one slice (docs/format/reading.md). Tables of other versions are
+// a matter of package table.
 //
 // Every function here yields records that are valid until the next step of the
 // iteration; Clone keeps one. A sequence ends after the first error.

@@ -33,8 +33,9 @@ type merger struct {
 	// target is what is read; the first width cells of it are yielded.
 	target *hudi.Schema
 	width  int
-	order  string
-	o      Options
+	// order is the ordering column; "" when the later arrival wins.
+	order string
+	o     Options
 	// only, when set, says which instants' log blocks are read, of those that
 	// are committed.
 	only func(hudi.Time) bool
@@ -54,6 +55,9 @@ type merger struct {
 
 func newMerger(ctx context.Context, v *table.View, s hudi.Slice, target *hudi.Schema, o Options) (*merger, error) {
 	m := &merger{view: v, slice: s, target: target, width: target.Len(), order: v.Table().OrderColumn(), o: o}
+	if v.Table().ByArrival() {
+		m.order = ""
+	}
 	if _, there := target.Lookup(m.order); there || m.order == "" {
 		return m, nil
 	}

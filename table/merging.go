@@ -58,6 +58,9 @@ func checkMerging(p hudi.Properties, v hudi.Version) error {
 	if u := p.Get(hudi.PropPartialUpdate); u != "" && !strings.EqualFold(u, "NONE") {
 		return hinted(ErrUnsupported, theirs, "%s=%s", hudi.PropPartialUpdate, u)
 	}
+	if f := p.Get(hudi.PropDeleteField); f != "" {
+		return hinted(ErrUnsupported, theirs, "%s=%s", hudi.PropDeleteField, f)
+	}
 	if f := p.OrderingFields(); len(f) > 1 && mode == modeEventTime {
 		return hinted(ErrUnsupported, theirs, "%d ordering fields, at most one is supported", len(f))
 	}

@@ -167,6 +167,7 @@ func TestOpenRefuses(t *testing.T) {
 		"custom payload":        {later("9", hudi.PropMergeMode, "", hudi.PropMergeStrategy, "", hudi.PropPayload, "a.B"), table.ErrUnsupported, table.ErrUnsupported},
 		"partial updates":       {later("9", hudi.PropPartialUpdate, "FILL_UNAVAILABLE"), table.ErrUnsupported, table.ErrUnsupported},
 		"no partial updates":    {later("9", hudi.PropPartialUpdate, "NONE"), table.ErrVersion, nil},
+		"a mark of deletes":     {later("9", hudi.PropDeleteField, "op"), table.ErrUnsupported, table.ErrUnsupported},
 		"two orderings":         {later("9", hudi.PropOrdering, "a,b"), table.ErrUnsupported, table.ErrUnsupported},
 		"orderings unused":      {later("9", hudi.PropOrdering, "a,b", hudi.PropMergeMode, "COMMIT_TIME_ORDERING"), table.ErrVersion, nil},
 		"custom, no logs":       {later("9", hudi.PropMergeMode, "CUSTOM", hudi.PropType, "COPY_ON_WRITE"), table.ErrVersion, nil},

@@ -40,6 +40,7 @@ golden=(
   w120-v6-bloom
   w120-v8-bloom
   w120-v8-bucket
+  w120-v9-archive
   w120-v9-bloom
   w120-v9-bloom-nomdt
   w120-v9-bucket

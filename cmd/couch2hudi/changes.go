@@ -38,7 +38,7 @@ func runChanges(ctx context.Context, s streams, f queryFlags) error {
 		return err
 	}
 	schema, err := reader.Target(ctx, v, o)
-	list := firstChanges(reader.Changes(ctx, v, begin, v.Last(), o), f.limit)
+	list := firstChanges(reader.Changes(ctx, v, begin, v.Latest(), o), f.limit)
 	switch {
 	case errors.Is(err, table.ErrNoSchema):
 		list = func(func(*reader.Change, error) bool) {} // no commit, no change

@@ -176,8 +176,14 @@ func leaseHolder(path string) (holder string, err error) {
 // pending says what a dead writer left, and what others have to finish.
 func (c *checker) pending(ctx context.Context, t *checkedTable) {
 	var dead []string
+	v, err := t.table.Properties().Version()
+	later := err == nil && v.Completes() // read, and never written by us
 	for _, i := range t.view.Instants() {
 		if i.Done() {
+			continue
+		}
+		if later {
+			c.warn("table.pending", "let the engine that began it finish it", "%s", i)
 			continue
 		}
 		if living, err := t.view.Table().Beats(ctx, i.Time); err == nil && living && i.Action != commitmeta.ActionCompaction {

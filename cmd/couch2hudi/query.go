@@ -44,7 +44,8 @@ those commits left them, tombstones included: the begin is exclusive (inclusive
 with --since-inclusive), --until is inclusive. All three take an instant
 (yyyyMMddHHmmssSSS), a prefix of one, RFC 3339, "earliest", or a duration ago such
 as -15m. A prefix means its end for --as-of and --until (20260131 is the end of
-that day), its beginning for --since.
+that day), its beginning for --since. In tables of versions 8 and 9 commits stand
+where they completed for --since and --until, as with Hudi itself.
 
 --where takes conditions on columns with "and" between them: =, !=, <, <=, >, >=,
 in (...), is null, is not null. Strings stand in quotes; a comparison with null is

@@ -140,7 +140,11 @@ func describe(ctx context.Context, v *table.View, i timeline.Instant) (instantLi
 	if !i.Done() {
 		return l, nil
 	}
-	l.Completed = i.Modified.UTC().Format("2006-01-02T15:04:05.000Z")
+	const milliseconds = "2006-01-02T15:04:05.000Z"
+	l.Completed = i.Modified.UTC().Format(milliseconds)
+	if at, err := i.Completion.Clock(); err == nil {
+		l.Completed = at.Format(milliseconds)
+	}
 	if !i.Writes() {
 		about, err := v.About(ctx, i)
 		if len(about) > 0 {
