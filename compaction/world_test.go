@@ -66,6 +66,12 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
+	return newWorldOf(t, seed, table.CreateOptions{})
+}
+
+func newWorldOf(t *testing.T, seed uint64, o table.CreateOptions) *world {
+	t.Helper()
+	o.Name, o.PartitionField = "docs", "pt"
 	w := &world{t: t, clock: newClock(), rand: rand.New(rand.NewPCG(seed, 3)), rewrite: -1, rows: map[string]string{},
 		places: map[string]hudi.Location{}, orders: map[string]int64{}}
 	w.store = mem.New(&mem.Options{Now: w.clock.Now})
@@ -73,7 +79,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		hudi.Column{Name: "v", Kind: hudi.KindString})
 	w.must(err)
 	w.schema = s
-	tb, err := table.Create(t.Context(), storage.New(w.store, nil), table.CreateOptions{Name: "docs", PartitionField: "pt"}, w.options())
+	tb, err := table.Create(t.Context(), storage.New(w.store, nil), o, w.options())
 	w.must(err)
 	w.table = tb
 	w.lease, err = tb.Lease(t.Context())
