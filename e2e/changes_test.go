@@ -92,6 +92,9 @@ func sameChanges(t *testing.T, what string, w *tableWriter, last int) {
 	}
 	for i, start := range []func() (*engine, error){spark015, spark12} {
 		e, spans := mustEngine(t, start), [][][2]string{{whole}, single}[i]
+		if len(spans) == 0 {
+			continue // every commit has log files
+		}
 		a, err := e.ask(question{Op: "increments", Table: w.table, Spans: spans, Options: map[string]string{"hoodie.datasource.query.incremental.format": "cdc"}})
 		if err != nil {
 			t.Fatal(err)
