@@ -30,36 +30,27 @@ type files struct {
 
 // partFiles are the files of a partition, by file group, so that what changes a
 // few groups costs what those have. The lists are sorted by name and never
-// written to, nor is groups.
+// written to, nor is groups: later files share them.
 type partFiles struct {
 	groups map[hudi.FileID][]hudi.File
-	// flat are all files, sorted by name; nil until somebody asks.
-	flat []hudi.File
+	// all are all files, sorted by name, put together when first asked for.
+	all func() []hudi.File
 }
 
 func newPartFiles(list []hudi.File) *partFiles {
-	p := &partFiles{groups: map[hudi.FileID][]hudi.File{}, flat: sorted(list)}
-	for _, f := range p.flat {
+	list = sorted(list)
+	p := &partFiles{groups: map[hudi.FileID][]hudi.File{}, all: func() []hudi.File { return list }}
+	for _, f := range list {
 		id, _, _ := sliceOf(f.Name)
 		p.groups[id] = append(p.groups[id], f)
 	}
 	return p
 }
 
-func (p *partFiles) all() []hudi.File {
-	if p.flat == nil {
-		list := []hudi.File{}
-		for _, files := range p.groups {
-			list = append(list, files...)
-		}
-		p.flat = sorted(list)
-	}
-	return p.flat
-}
-
 // with is p after changes.
 func (p *partFiles) with(changes []change) *partFiles {
 	n := &partFiles{groups: maps.Clone(p.groups)}
+	n.all = sync.OnceValue(func() []hudi.File { return sorted(slices.Concat(slices.Collect(maps.Values(n.groups))...)) })
 	byGroup := map[hudi.FileID][]change{}
 	for _, c := range changes {
 		if id, _, ok := sliceOf(c.file.Name); ok {
