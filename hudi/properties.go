@@ -62,6 +62,9 @@ const (
 	// Hudi has a setting of its writers for it, which it would take from here for
 	// its own rows.
 	PropChangelog = "couch2hudi.changelog"
+	// PropWriteOperation is a writer's setting that Spark's compactions take from the
+	// table: without it they show rows again whose files say that they were deleted.
+	PropWriteOperation = "hoodie.allow.operation.metadata.field"
 )
 
 // Properties are the settings of a table as hoodie.properties holds them. They

@@ -108,6 +108,7 @@ func (p Pins) Properties() map[string]string {
 	}
 	if p.Changelog {
 		values[hudi.PropChangelog] = "true"
+		values[hudi.PropWriteOperation] = "true"
 	}
 	if p.PartitionField != "" {
 		values[propPartitionField] = p.PartitionField

@@ -32,10 +32,33 @@ func (t *telling) row(r *hudi.Record, op string) *hudi.Record {
 	return &t.record
 }
 
+// delete is the row that a delete takes, with the order of the delete: Flink's
+// streams of such tables stand no delete block (docs/format/cdc.md). A delete that
+// takes none has a row of its key and order alone.
+func (t *telling) delete(f *job, c *reader.Change) *hudi.Record {
+	t.cells = append(t.cells[:0], hudi.String(hudi.RowDelete))
+	t.record = hudi.Record{Key: c.Key, Order: c.Order}
+	if c.Before == nil {
+		t.cells = append(t.cells, make(hudi.Row, f.schema.Len())...)
+		if i, ok := f.schema.Lookup(f.txn.View().Table().KeyColumn()); ok {
+			t.cells[1+i] = hudi.String(c.Key.Record)
+		}
+	} else {
+		t.record = *c.Before
+		t.record.Key, t.record.CommitTime, t.record.CommitSeqno = c.Key, "", ""
+		t.record.Order = max(c.Before.Order, c.Order)
+		t.cells = append(t.cells, c.Before.Row...)
+	}
+	if i, ok := f.schema.Lookup(f.txn.View().Table().OrderColumn()); ok {
+		t.cells[1+i] = hudi.Long(t.record.Order)
+	}
+	t.record.Row = t.cells
+	return &t.record
+}
+
 // writeChangelog writes a log file in which each update stands behind the row as it
-// was, and each delete behind the row that it takes. Both come with the order that
-// they had, so that who merges without a mind for operations comes to the same rows:
-// what is new wins over them (docs/format/cdc.md).
+// was, with the order that it had, and each delete is the row that it takes. What is
+// new wins over the row before it, also where nobody looks at operations.
 func (f *job) writeChangelog(ctx context.Context, stat commitmeta.WriteStat, name string) (commitmeta.WriteStat, error) {
 	records, keys := f.inOrder()
 	o := reader.Options{Memory: f.o.share(), TempDir: f.o.TempDir, Keys: keys}
@@ -63,32 +86,21 @@ func (f *job) writeChangelog(ctx context.Context, stat commitmeta.WriteStat, nam
 	return stat, nil
 }
 
-// tell appends a change and counts it. Deletes have no row of their own.
+// tell appends a change and counts it.
 func (f *job) tell(w *logfile.Writer, tell *telling, c *reader.Change, stat *commitmeta.WriteStat) error {
-	before := func(op string) error {
-		r := *c.Before
-		r.Key, r.CommitTime, r.CommitSeqno = c.Key, "", ""
-		return w.Append(tell.row(&r, op))
-	}
-	switch c.Op {
-	case hudi.OpDelete:
-		if err := before(hudi.RowDelete); err != nil {
-			return err
-		}
+	switch {
+	case c.Op == hudi.OpDelete || (c.Op == 0 && c.After.Delete):
 		stat.Deletes++
-		return w.Append(&hudi.Record{Key: c.Key, Order: c.Order, Delete: true})
-	case hudi.OpUpdate:
-		if err := before(hudi.RowUpdateBefore); err != nil {
+		return w.Append(tell.delete(f, c))
+	case c.Op == hudi.OpUpdate:
+		before := *c.Before
+		before.Key, before.CommitTime, before.CommitSeqno = c.Key, "", ""
+		if err := w.Append(tell.row(&before, hudi.RowUpdateBefore)); err != nil {
 			return err
 		}
 		stat.Updates++
 		return w.Append(tell.row(c.After, hudi.RowUpdateAfter))
-	case hudi.OpInsert:
 	}
-	if c.After.Delete {
-		stat.Deletes++
-	} else {
-		stat.Updates++
-	}
+	stat.Updates++
 	return w.Append(tell.row(c.After, hudi.RowInsert))
 }

@@ -42,6 +42,8 @@ func (c *checker) readers(t *checkedTable) {
 			c.warn("reader", e.next, "%s reads of version 6: %s", e.name, e.reads)
 		case compacting && strings.HasPrefix(e.name, "hudi-rs"):
 			c.warn("reader", "couch2hudi compact --execute", "%s misreads the table now", e.name)
+		case t.table.Changelog() && strings.HasPrefix(e.name, "hudi-rs"):
+			c.warn("reader", "compact often, or read with another engine", "%s shows rows that were deleted hard or moved until they are compacted: the table has a changelog", e.name)
 		default:
 			full = append(full, e.name)
 		}

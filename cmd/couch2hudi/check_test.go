@@ -261,6 +261,19 @@ func TestCheckRefusedTables(t *testing.T) {
 	has(t, findings(t, exitFailed, "--source", url, "--table", file), "FAIL table", "not a folder")
 }
 
+// TestCheckChangelog: a changelog costs a reader.
+func TestCheckChangelog(t *testing.T) {
+	_, _, url := shop(t, couchfake.Options{}, 3)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.yaml")
+	if err := os.WriteFile(file, []byte("table: {changelog: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"-c", file, "--source", url, "--table", filepath.Join(dir, "table")}
+	want(t, 0, nil, append([]string{"run", "--once"}, flags...)...)
+	has(t, findings(t, 0, flags...), "warn reader", "the table has a changelog")
+}
+
 // What dead writers leave, a writer that lives, pending services.
 func TestCheckPending(t *testing.T) {
 	_, _, url := shop(t, couchfake.Options{}, 3)
