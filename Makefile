@@ -118,7 +118,7 @@ kill: $(STAGE) # the binary killed 180 times, at least 3 times in each step of a
 	@$(RUN) -name kill -json -- go test -json -count=1 -timeout 20m ./e2e/kill -kill.full
 
 memory: $(STAGE) # the binary's memory with a million documents and 50 of 8 MB
-	@$(RUN) -name memory -json -log -- go test -json -count=1 -timeout 5m ./e2e/memory -memory.full
+	@$(RUN) -name memory -json -log -- go test -json -count=1 -timeout 20m ./e2e/memory -memory.full
 
 oracle-tests: $(STAGE)
 	@status=0; $(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout 25m ./e2e/... || status=1; \

@@ -21,6 +21,7 @@ func runChanges(ctx context.Context, s streams, f queryFlags) error {
 	if err != nil {
 		return err
 	}
+	limitMemory(readMemory)
 	t, closeTable, err := openForReading(ctx, f.table)
 	if err != nil {
 		return err

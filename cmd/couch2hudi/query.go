@@ -111,6 +111,7 @@ func runQuery(ctx context.Context, s streams, f queryFlags) error {
 	if err := f.check(s); err != nil {
 		return err
 	}
+	limitMemory(readMemory)
 	t, closeTable, err := openForReading(ctx, f.table)
 	if err != nil {
 		return err

@@ -38,6 +38,9 @@ const (
 	formatParquet = "parquet"
 )
 
+// exportRowGroup is the size of a row group of an exported file, before compression.
+const exportRowGroup = 16 << 20
+
 // newRowWriter is the writer of a format.
 func newRowWriter(format string, out io.Writer, s *hudi.Schema) (rowWriter, error) {
 	switch format {
@@ -46,7 +49,7 @@ func newRowWriter(format string, out io.Writer, s *hudi.Schema) (rowWriter, erro
 	case formatCSV:
 		return newCSVWriter(out, s)
 	case formatParquet:
-		w, err := basefile.NewWriter(out, s, basefile.WriterOptions{Bare: true})
+		w, err := basefile.NewWriter(out, s, basefile.WriterOptions{Bare: true, RowGroupBytes: exportRowGroup})
 		if err != nil {
 			return nil, fmt.Errorf("write Parquet: %w", err)
 		}

@@ -133,6 +133,10 @@ func (f *ingestFlags) check() error {
 	return nil
 }
 
+// readMemory is the budget of commands that print rows. What they hold does not
+// follow what they read, but the collector's slack would.
+const readMemory = 256 << 20
+
 // limitMemory lets the collector keep the heap near the budget, unless the
 // environment says otherwise.
 func limitMemory(budget int64) {

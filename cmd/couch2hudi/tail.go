@@ -107,6 +107,7 @@ func runTail(ctx context.Context, s streams, f tailFlags) error {
 	if err := f.check(s); err != nil {
 		return err
 	}
+	limitMemory(readMemory)
 	t, closeTable, err := openForReading(ctx, f.query.table)
 	if err != nil {
 		return err

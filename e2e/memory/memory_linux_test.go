@@ -1,8 +1,11 @@
 package memory
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -84,6 +87,59 @@ func TestMemoryIsBounded(t *testing.T) {
 			step.name, changed, took.Seconds(), float64(changed)/took.Seconds(), float64(resident)/1e6, rows, float64(size(t, dir))/1e6)
 		if resident >= mostResident {
 			t.Errorf("%s: %d bytes resident, and %d are allowed", step.name, resident, mostResident)
+		}
+		if step.name == "update" { // there are log files now, to be merged
+			readAll(t, dir, rows)
+		}
+	}
+}
+
+// readAll reads the whole table in each format, and what each commit changed: what is
+// in memory does not follow what is read.
+func readAll(t *testing.T, dir string, rows int) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"query", "--format", "jsonl"}, {"query", "--format", "csv"}, {"query", "--format", "parquet"}, {"query", "--format", "table"},
+		{"query", "--changes", "--since", "earliest", "--format", "jsonl"},
+	} {
+		file := filepath.Join(t.TempDir(), "out")
+		took, resident := execute(t, dir, append(slices.Clone(args), "--out", file)...)
+		what := strings.Join(args, " ")
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d rows in %.1f s, %.0f MB, at most %.0f MB resident", what, rows, took.Seconds(), float64(info.Size())/1e6, float64(resident)/1e6)
+		if resident >= mostResident {
+			t.Errorf("%s: %d bytes resident, and %d are allowed", what, resident, mostResident)
+		}
+		if args[len(args)-1] == "jsonl" && len(args) == 3 {
+			if n := lines(t, file); n != rows {
+				t.Errorf("%s: %d lines, the table has %d rows", what, n, rows)
+			}
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func lines(t *testing.T, file string) int {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, buffer := 0, make([]byte, 1<<20)
+	for {
+		k, err := f.Read(buffer)
+		n += bytes.Count(buffer[:k], []byte{'\n'})
+		if errors.Is(err, io.EOF) {
+			return n
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -22,6 +22,8 @@ type tail struct {
 	hold    bool
 	held    []byte
 	written int64
+	// unbounded says which columns have no bounds.
+	unbounded func(column string) bool
 }
 
 // Write passes data on, or holds it back.
@@ -70,7 +72,7 @@ func (t *tail) finish(meta *format.FileMetaData) error {
 		g := &fixed.RowGroups[i]
 		g.Columns = slices.Clone(g.Columns)
 		for j := range g.Columns {
-			fixColumn(&g.Columns[j])
+			t.fixColumn(&g.Columns[j])
 		}
 	}
 	footer, err := thrift.Marshal(new(thrift.CompactProtocol), &fixed)
@@ -97,12 +99,22 @@ func plainInteger(e *format.SchemaElement) {
 	}
 }
 
-func fixColumn(c *format.ColumnChunk) {
+// texts says whether a column holds text or bytes.
+func texts(s *hudi.Schema, column string) bool {
+	i, ok := s.Lookup(column)
+	if !ok {
+		return false
+	}
+	k := s.Columns()[i].Kind
+	return k == hudi.KindString || k == hudi.KindBytes
+}
+
+func (t *tail) fixColumn(c *format.ColumnChunk) {
 	s := &c.MetaData.Statistics
 	if len(s.MinValue) > longestBound || len(s.MaxValue) > longestBound {
 		s.MinValue, s.MaxValue = nil, nil
 	}
-	if len(c.MetaData.PathInSchema) == 1 && unbounded(c.MetaData.PathInSchema[0]) {
+	if len(c.MetaData.PathInSchema) == 1 && t.unbounded(c.MetaData.PathInSchema[0]) {
 		c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0
 	}
 }

@@ -44,6 +44,8 @@ type WriterOptions struct {
 	RowGroupBytes int64
 	// Bare writes plain Parquet of the rows alone: no meta columns, no key range
 	// and no filter. Of a record only the row counts, and Stamp and FileName not.
+	// Such a file has no bound of size, and the bounds of texts, which may be as long
+	// as texts are, would be in memory until it is closed: it has none.
 	Bare bool
 }
 
@@ -118,10 +120,11 @@ func NewWriter(w io.Writer, s *hudi.Schema, o WriterOptions) (*Writer, error) {
 	if _, err := nodeOf(parsed.Type(), &parquet.Plain, 0); err != nil {
 		return nil, err
 	}
-	bw := &Writer{o: o, schema: s, avro: text, out: &tail{w: w}}
+	bw := &Writer{o: o, schema: s, avro: text, out: &tail{w: w, unbounded: unbounded}}
 	bw.metas = metaCount
 	if o.Bare {
 		bw.metas = 0
+		bw.out.unbounded = func(column string) bool { return unbounded(column) || texts(s, column) }
 	}
 	next := bw.metas
 	for i := range s.Columns() {
@@ -397,7 +400,7 @@ func (w *Writer) open() error {
 		if err != nil {
 			return fmt.Errorf("column %q: %w", f.Name, err)
 		}
-		if unbounded(f.Name) {
+		if w.out.unbounded(f.Name) {
 			options = append(options, parquet.SkipPageBounds(f.Name))
 		}
 		names, nodes = append(names, f.Name), append(nodes, n)
