@@ -121,7 +121,7 @@ memory: $(STAGE) # the binary's memory with a million documents and 50 of 8 MB
 	@$(RUN) -name memory -json -log -- go test -json -count=1 -timeout 20m ./e2e/memory -memory.full
 
 oracle-tests: $(STAGE)
-	@status=0; $(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout 25m ./e2e/... || status=1; \
+	@status=0; $(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout 45m ./e2e/... || status=1; \
 	e2e/compose/engine.sh stop $(DOCKER_DIR); exit $$status
 
 # ---- tools
