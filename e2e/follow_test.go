@@ -247,6 +247,7 @@ type streamOf struct {
 	rows    int
 	deletes int               // delete messages, which know the key alone
 	batches map[any]bool      // of Spark
+	earlier map[any]bool      // of Spark, before it was started again
 	orders  map[string]int64  // by document: of the last state that came
 	state   map[string]string // by document: the last revision that came
 }
@@ -273,10 +274,13 @@ func (s *streamOf) restart(q question) {
 		s.f.t.Fatal(err)
 	}
 	s.fetch()
+	s.earlier = maps.Clone(s.batches)
 	s.begin(q)
 }
 
-// fetch takes what came: of each document newer states only, each once.
+// fetch takes what came: of each document newer states only, each once. A batch that
+// was taken when Spark stopped, and not yet noted in its checkpoint, comes again under
+// its number, by which a sink knows it.
 func (s *streamOf) fetch() {
 	s.f.t.Helper()
 	rows, err := s.e.rows(question{Op: "fetch", ID: s.id})
@@ -285,6 +289,9 @@ func (s *streamOf) fetch() {
 	}
 	for _, r := range rows {
 		id := r["_id"].(string)
+		if s.earlier[r["batch"]] {
+			continue
+		}
 		if r["op"] == "-D" {
 			s.deletes++
 			continue
