@@ -18,7 +18,7 @@ import (
 
 // TestChangelog: with a changelog rows, changes and increments are those of a table
 // without; and the log files read row by row, without merging, say what happened:
-// each update behind the row as it was, each delete behind its row.
+// each update behind the row as it was, each delete as its row; there is no delete block.
 func TestChangelog(t *testing.T) {
 	const batches = 8
 	rewrites := 0
@@ -117,6 +117,9 @@ func (w *world) operations(v *table.View, partition, name string) []string {
 		}
 		if err != nil {
 			w.t.Fatal(err)
+		}
+		if b.Type == logfile.Delete {
+			w.t.Fatalf("%s has a delete block", name)
 		}
 		if b.Type != logfile.AvroData {
 			continue
