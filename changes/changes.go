@@ -56,6 +56,10 @@ type Change struct {
 type Batch struct {
 	Changes []Change
 	Last    Position
+	// Seq is the newest sequence of the database behind the source of which all
+	// was delivered by Last. Empty when it is not known, or when Last is itself
+	// such a sequence.
+	Seq string
 	// Pending is the source's estimate of the rows still to come; advisory.
 	Pending int64
 	// CaughtUp says that the source had nothing more when the batch ended.

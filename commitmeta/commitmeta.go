@@ -81,20 +81,32 @@ type Checkpoint struct {
 	Sources map[string]Source `json:"sources"`
 }
 
-// Source is where one source is to go on.
+// Source is where one source is to go on. Kind says under which key its Name
+// stands: db, topic or folder.
 type Source struct {
-	Kind        string `json:"kind"`
-	Name        string `json:"db,omitempty"`
-	Incarnation string `json:"incarnation,omitempty"`
-	Epoch       int64  `json:"epoch,omitempty"`
-	PurgeSeq    string `json:"purge_seq,omitempty"`
+	Kind        string
+	Name        string
+	Incarnation string
+	Epoch       int64
+	PurgeSeq    string
 	// Sweep says that rows of earlier epochs may still have to be marked as
 	// deleted.
-	Sweep bool   `json:"sweep,omitempty"`
-	Seq   string `json:"seq"`
-	// rest is a JSON object of the keys that this release does not know.
-	rest string
+	Sweep bool
+	// Seq is the database's sequence: of KindCouchDB the place to go on, of
+	// others what a person looks for.
+	Seq string
+	// At is where to go on in a source of another kind than KindCouchDB: the text
+	// of a JSON object whose keys stand beside those above. Of a KindCouchDB entry
+	// it holds the keys that this release does not know. Empty for none.
+	At string
 }
+
+// Kinds of Source, by which its name and its position are written.
+const (
+	KindCouchDB = "couchdb"
+	KindKafka   = "kafka"
+	KindNDJSON  = "ndjson"
+)
 
 // Stats counts what became of the rows of a batch.
 type Stats struct {

@@ -241,11 +241,15 @@ func TestCheckpoint(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(back, c) {
 		t.Errorf("%+v, %v", back, err)
 	}
-	// Another kind of source, of a later release: copied forward whole.
-	const kafka = `{"v":1,"sources":{"topic":{"kind":"kafka","seq":"","offsets":{"0":{"epoch":1,"next":9007199254740993}},"topic":"t"}}}`
+	// Another kind of source: copied forward whole, what a later release added too.
+	const kafka = `{"v":1,"sources":{"topic":{"kind":"kafka","topic":"t","seq":"9-g1AAA","later":[1],"offsets":{"0":{"epoch":1,"next":9007199254740993}}}}}`
 	back, err = commitmeta.DecodeCheckpoint(kafka)
 	if err != nil || back.Encode() != kafka {
 		t.Errorf("%s, %v", back.Encode(), err)
+	}
+	topic := back.Sources["topic"]
+	if topic.Name != "t" || topic.Seq != "9-g1AAA" || topic.Position() != `{"later":[1],"offsets":{"0":{"epoch":1,"next":9007199254740993}}}` {
+		t.Errorf("%+v", topic)
 	}
 	if got := (commitmeta.Checkpoint{}).Encode(); got != `{"v":1,"sources":{}}` {
 		t.Error(got)
@@ -253,6 +257,37 @@ func TestCheckpoint(t *testing.T) {
 	for _, text := range []string{"", "{}", `{"v":2,"sources":{}}`, `{"v":1,"sources":[]}`, `{"v":1,"sources":{"a":{"epoch":"x"}}}`, `{"v":1,"sources":{"a":1}}`} {
 		if _, err := commitmeta.DecodeCheckpoint(text); !errors.Is(err, commitmeta.ErrDecode) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// Each kind of source has its own position in its entry, under its own name's key.
+func TestSourcePosition(t *testing.T) {
+	for _, c := range []struct{ kind, position, want string }{
+		{"couchdb", "9-g", `{"kind":"couchdb","db":"n","seq":"9-g"}`},
+		{"kafka", `{"offsets": {"1":{"next":7}}}`, `{"kind":"kafka","topic":"n","seq":"5-x","offsets":{"1":{"next":7}}}`},
+		{"ndjson", `{"row":12,"bundle":3}`, `{"kind":"ndjson","folder":"n","seq":"5-x","bundle":3,"row":12}`},
+		{"ndjson", "{}", `{"kind":"ndjson","folder":"n","seq":"5-x"}`},
+		{"kafka", "", `{"kind":"kafka","topic":"n","seq":"5-x"}`},
+	} {
+		s := commitmeta.Source{Kind: c.kind, Name: "n", At: ""}
+		if err := s.SetPosition(c.position, "5-x"); err != nil {
+			t.Errorf("%s: %v", c.position, err)
+			continue
+		}
+		data, err := json.Marshal(s)
+		var back commitmeta.Source
+		if err != nil || string(data) != c.want || json.Unmarshal(data, &back) != nil || back != s {
+			t.Errorf("%s %s: %s, %+v, %v", c.kind, c.position, data, back, err)
+		}
+		if c.kind == "couchdb" && back.Position() != c.position {
+			t.Errorf("position %s", back.Position())
+		}
+	}
+	for _, position := range []string{"9-g", "[1]", `{"a":1`, `{"seq":"9"}`, `{"folder":1}`} {
+		s := commitmeta.Source{Kind: "ndjson"}
+		if err := s.SetPosition(position, ""); !errors.Is(err, commitmeta.ErrPosition) {
+			t.Errorf("%s: %v", position, err)
 		}
 	}
 }

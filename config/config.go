@@ -33,10 +33,11 @@ type Config struct {
 // Source is where changes come from.
 type Source struct {
 	// URL is couchdb://user:password@host:5984/db, couchdbs:// for TLS, or
-	// http(s)://host/db; it holds a password, hence a Secret.
+	// http(s)://host/db; kafka://broker:9092/topic; or ndjson:///folder. It may
+	// hold a password, hence a Secret.
 	URL Secret `yaml:"url"`
-	// Name is the source's name in the table's checkpoint; the database's
-	// name by default.
+	// Name is the source's name in the table's checkpoint; the database's,
+	// topic's or folder's name by default.
 	Name string `yaml:"name"`
 	// Since is where to begin when the table has no checkpoint: "0", "now" or
 	// a sequence.
@@ -73,6 +74,9 @@ type Table struct {
 	Partition Partition `yaml:"partition"`
 	// Deletes is "tombstone" or "hard".
 	Deletes string `yaml:"deletes"`
+	// Ordering is "leaf-sum", or "generation" for a table of sources that list no
+	// leaf revisions.
+	Ordering string `yaml:"ordering"`
 	// Index is "bloom" or "bucket".
 	Index string `yaml:"index"`
 	// Buckets is how many file groups a partition has with the bucket index.
@@ -248,6 +252,12 @@ const (
 	DeletesHard      = "hard"
 )
 
+// What orders two states of a document.
+const (
+	OrderingLeafSum    = "leaf-sum"
+	OrderingGeneration = "generation"
+)
+
 // What change files hold, by Hudi's names for it.
 const (
 	CDCOff             = "off"
@@ -293,7 +303,7 @@ func Default() Config {
 		Source: Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000,
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},
-			Deletes: DeletesTombstone, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte, CDC: CDCOff},
+			Deletes: DeletesTombstone, Ordering: OrderingLeafSum, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte, CDC: CDCOff},
 		Index:  Index{Scope: ScopeGlobal, PruneByRanges: true},
 		Writer: Writer{MaxRewrite: 16 * mebibyte},
 		Retain: Duration(retain), Clean: Clean{Policy: CleanHours}, Timeline: Timeline{KeepMin: 1800, KeepMax: 2000},

@@ -245,10 +245,51 @@ func TestParseSourceURL(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.text.Reveal(), got, err)
 		}
 	}
-	for _, text := range []config.Secret{"h/db", "couchdb://h", "couchdb://h/", "couchdb:///db", "kafka://h/t", "couchdb://h/db?x=hunter2", "couchdb://h/db#hunter2",
+	for _, text := range []config.Secret{"h/db", "couchdb://h", "couchdb://h/", "couchdb:///db", "couchdb://h/db?x=hunter2", "couchdb://h/db#hunter2",
 		"couchdb://u:hunter2#@h/db", "couchdb://u:hun%ter2@h/db", "couchdb://u:hunter2/x@h/db", "couchdb://u:hunter2@h:port/db", "\x00hunter2"} {
 		got, err := config.ParseSourceURL(text)
 		if !errors.Is(err, config.ErrValue) || !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%s: %+v, %v", text.Reveal(), got, err)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("it tells: %v", err)
+		}
+	}
+}
+
+func TestParseSourceURLOfOtherKinds(t *testing.T) {
+	for text, want := range map[config.Secret]config.SourceURL{
+		"kafka://h/t": {Kind: "kafka", Server: "h:9092", Database: "t"},
+		"kafka://a:1,[::1]:2,c/couchdb.binlog?group=g": {Kind: "kafka", Server: "a:1,[::1]:2,c:9092", Database: "couchdb.binlog"},
+		"kafka://u:p%40ss@a:1,b:2/t":                   {Kind: "kafka", Server: "a:1,b:2", Database: "t", User: "u", Password: "p@ss"},
+		"ndjson:///in/box/":                            {Kind: "ndjson", Path: "/in/box"},
+		"ndjson://localhost/a%20b?format=plain":        {Kind: "ndjson", Path: "/a b"},
+		"ndjson:///in?consumed=move%3A%2Fdone":         {Kind: "ndjson", Path: "/in"},
+	} {
+		got, err := config.ParseSourceURL(text)
+		if err != nil || got.Kind != want.Kind || got.Server != want.Server || got.Database != want.Database || got.Path != want.Path ||
+			got.User != want.User || got.Password.Reveal() != want.Password.Reveal() {
+			t.Errorf("%s: %+v, %v", text.Reveal(), got, err)
+		}
+		if strings.Contains(got.String(), "p@ss") {
+			t.Errorf("it tells: %s", got)
+		}
+	}
+	for text, want := range map[config.Secret][2]string{
+		"kafka://a/t?group=g":                          {"group", "g"},
+		"ndjson:///in?format=plain&consumed=delete":    {"consumed", "delete"},
+		"ndjson:///in?consumed=move%3A%2Fdone%20files": {"consumed", "move:/done files"},
+		"ndjson:///in?consumed=move:/done":             {"consumed", "move:/done"},
+		"ndjson:///in":                                 {"format", ""},
+	} {
+		if u, err := config.ParseSourceURL(text); err != nil || u.Option(want[0]) != want[1] {
+			t.Errorf("%s: %q, %v", text.Reveal(), u.Option(want[0]), err)
+		}
+	}
+	for _, text := range []config.Secret{"kafka://", "kafka:///t", "kafka://a", "kafka://a/", "kafka://a/t/u", "kafka://a,/t", "kafka://a:port/t", "kafka://a/t?x=hunter2",
+		"kafka://a/t#x", "kafka://u:hun%ter2@a/t", "kafka://u:hunter2/x@a/t", "kafka://a/t?group=a&group=b",
+		"ndjson://h/in", "ndjson:///", "ndjson://", "ndjson:in", "ndjson://u:hunter2@localhost/in", "ndjson:///in?x=1", "ndjson:///in#x", "ndjson:///%zz", "ndjson:///in?format=%zz"} {
+		got, err := config.ParseSourceURL(text)
+		if !errors.Is(err, config.ErrValue) {
 			t.Errorf("%s: %+v, %v", text.Reveal(), got, err)
 		} else if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("it tells: %v", err)

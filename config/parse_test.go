@@ -38,6 +38,7 @@ table:
     moves: stay
     hive_style: false
     url_encode: false
+  ordering: generation
   deletes: hard
   index: bucket
   buckets: 64
@@ -94,7 +95,7 @@ func TestParse(t *testing.T) {
 	}
 	want := config.Default()
 	want.Source = c.Source // holds what Reread needs
-	want.Table = config.Table{URL: "file:///data/a", Name: "orders", Deletes: "hard", Index: "bucket", Buckets: 64, FileSize: 32 << 20, CDC: "data_before", Changelog: true,
+	want.Table = config.Table{URL: "file:///data/a", Name: "orders", Deletes: "hard", Ordering: "generation", Index: "bucket", Buckets: 64, FileSize: 32 << 20, CDC: "data_before", Changelog: true,
 		Partition: config.Partition{Field: "createdAt", Format: "yyyyMMdd", Timezone: "Europe/Paris", Name: "day", Moves: "stay"}}
 	want.Index, want.Writer, want.StateDir = config.Index{Scope: "partition"}, config.Writer{MaxRewrite: 4 << 20}, "/var/cache/orders"
 	want.Commit = config.Commit{Interval: config.Duration(90 * time.Second), MaxRows: 5, MaxBytes: 64 << 20}

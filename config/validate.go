@@ -25,7 +25,9 @@ func (s *Source) validate() error {
 		url, err = ParseSourceURL(s.URL)
 		errs = append(errs, err)
 	}
-	errs = append(errs, s.Auth.validate(url), s.TLS.validate(url))
+	if url.Kind == KindCouchDB || url.Kind == "" {
+		errs = append(errs, s.Auth.validate(url), s.TLS.validate(url))
+	}
 	if strings.TrimSpace(s.Since) == "" {
 		errs = append(errs, wrong("source.since", "empty; write 0, now or a sequence"))
 	}
@@ -43,6 +45,7 @@ func (t *Table) validate() error {
 	errs := []error{err, oneOf("table.deletes", t.Deletes, DeletesTombstone, DeletesHard),
 		oneOf("table.index", t.Index, IndexBloom, IndexBucket), between("table.buckets", t.Buckets, 1, MaxBuckets),
 		between("table.file_size", t.FileSize, 1<<16, 1<<34), oneOf("table.cdc", t.CDC, CDCOff, CDCOpKeyOnly, CDCDataBefore, CDCDataBeforeAfter)}
+	errs = append(errs, oneOf("table.ordering", t.Ordering, OrderingLeafSum, OrderingGeneration))
 	if t.Name != "" && !nameText(t.Name, "-.") {
 		errs = append(errs, wrong("table.name", "%q: letters, digits, underscores, dots and hyphens", t.Name))
 	}

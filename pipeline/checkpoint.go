@@ -39,7 +39,7 @@ func (p *Ingest) restore(ctx context.Context, v *table.View) error {
 		return p.recreated(s, at.Time)
 	}
 	p.identity.PurgeSeq = s.PurgeSeq
-	p.position = changes.Position(s.Seq)
+	p.position, p.seq = changes.Position(s.Position()), s.Seq
 	return p.replayed(ctx, v)
 }
 
@@ -83,18 +83,23 @@ func (p *Ingest) checkColumns(ctx context.Context, v *table.View) error {
 
 // next is the checkpoint with this source's position moved; other sources'
 // entries are copied forward.
-func (p *Ingest) next(position changes.Position) commitmeta.Checkpoint {
+func (p *Ingest) next(b changes.Batch) (commitmeta.Checkpoint, error) {
 	c := commitmeta.Checkpoint{Version: 1, Sources: maps.Clone(p.checkpoint.Sources)}
-	c.Sources[p.name] = commitmeta.Source{Kind: p.identity.Kind, Name: p.identity.Name,
+	s := commitmeta.Source{Kind: p.identity.Kind, Name: p.identity.Name,
 		Incarnation: p.identity.Incarnation, Epoch: p.epoch(), PurgeSeq: p.identity.PurgeSeq,
-		Sweep: p.checkpoint.Sources[p.name].Sweep, Seq: string(position)}
-	return c
+		Sweep: p.checkpoint.Sources[p.name].Sweep}
+	if err := s.SetPosition(string(b.Last), or(b.Seq, p.seq)); err != nil {
+		return c, fmt.Errorf("checkpoint of %s %q: %w", s.Kind, s.Name, err)
+	}
+	c.Sources[p.name] = s
+	return c, nil
 }
 
 func (p *Ingest) epoch() int64 { return p.checkpoint.Sources[p.name].Epoch }
 
 func (p *Ingest) committed() changes.Position {
-	return changes.Position(p.checkpoint.Sources[p.name].Seq)
+	s := p.checkpoint.Sources[p.name]
+	return changes.Position(s.Position())
 }
 
 func quarantineName(instant hudi.Time) string {

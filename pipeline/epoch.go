@@ -21,10 +21,10 @@ func (p *Ingest) recreated(s commitmeta.Source, at hudi.Time) error {
 			p.identity.Kind, p.identity.Name, p.identity.Incarnation, at, s.Incarnation)
 	}
 	s.Epoch++
-	s.Seq, s.Incarnation, s.PurgeSeq = "", p.identity.Incarnation, p.identity.PurgeSeq
+	s.Seq, s.At, s.Incarnation, s.PurgeSeq = "", "", p.identity.Incarnation, p.identity.PurgeSeq
 	s.Sweep = true
 	p.checkpoint.Sources[p.name] = s
-	p.position = ""
+	p.position, p.seq = "", ""
 	return nil
 }
 

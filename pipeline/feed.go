@@ -135,4 +135,7 @@ func merge(into *changes.Batch, b changes.Batch) {
 	}
 	into.Last, into.Pending, into.CaughtUp = b.Last, b.Pending, b.CaughtUp
 	into.Bytes += b.Bytes
+	if b.Seq != "" {
+		into.Seq = b.Seq
+	}
 }

@@ -121,7 +121,10 @@ const (
 	// emptyCommitEvery bounds how often a checkpoint moves without rows.
 	emptyCommitEvery = time.Minute
 	// OrderingLeafSum orders by the sum of all leaves' generations.
-	OrderingLeafSum = "leaf-sum"
+	OrderingLeafSum = normalize.LeafSum
+	// OrderingGeneration orders by the generation of the winning revision: for
+	// tables of sources that list no leaf revisions. It never turns into the other.
+	OrderingGeneration = normalize.Generation
 )
 
 func (o Options) withDefaults() Options {
@@ -173,6 +176,9 @@ type Ingest struct {
 	// included; position is where the next batch begins.
 	checkpoint commitmeta.Checkpoint
 	position   changes.Position
+	// seq is the database's sequence at position, for sources that have another
+	// position.
+	seq        string
 	feed       *feed
 	budget     *budget
 	tick       <-chan time.Time // when the services are due on a quiet table
@@ -207,7 +213,8 @@ func New(ctx context.Context, o Options) (*Ingest, error) {
 		p.name = id.Name
 	}
 	if o.Ordering == OrderingLeafSum && !id.Leaves {
-		return nil, fmt.Errorf("%w: the table orders by the sum of leaf revisions, which a %s source does not list", ErrPinned, id.Kind)
+		return nil, fmt.Errorf("%w: the table orders by the sum of leaf revisions, which this %s source does not list; "+
+			"table.ordering: generation is for a table of such sources alone", ErrPinned, id.Kind)
 	}
 	v, err := o.Table.View(ctx)
 	if err != nil {
@@ -357,8 +364,8 @@ func (p *Ingest) applyTo(ctx context.Context, v *table.View, g gathered) (Progre
 	}
 	p.count(shaped, placed)
 	if !p.due(g, len(placed.Records)+len(shaped.Rejects)) {
-		p.position = g.batch.Last
-		return Progress{LastSeq: string(g.batch.Last)}, nil
+		p.position, p.seq = g.batch.Last, or(g.batch.Seq, p.seq)
+		return Progress{LastSeq: p.lastSeq(g.batch)}, nil
 	}
 	return p.commit(ctx, v, g, shaped, placed)
 }
@@ -419,7 +426,10 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 	if err != nil {
 		return Progress{}, fmt.Errorf("write files of %s: %w", x.Instant(), err)
 	}
-	next := p.next(g.batch.Last)
+	next, err := p.next(g.batch)
+	if err != nil {
+		return Progress{}, err
+	}
 	body := p.body(next, shaped.Schema, stats)
 	if p.o.Replay {
 		next = p.checkpoint
@@ -430,13 +440,21 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 	if err := x.Commit(ctx, body); err != nil {
 		return Progress{}, fmt.Errorf("complete commit %s: %w", x.Instant(), err)
 	}
-	progress := Progress{Instant: x.Instant(), LastSeq: string(g.batch.Last), Stats: p.uncommitted, Files: len(stats)}
+	progress := Progress{Instant: x.Instant(), LastSeq: p.lastSeq(g.batch), Stats: p.uncommitted, Files: len(stats)}
 	for i := range stats {
 		progress.Bytes += stats[i].Bytes
 	}
-	p.checkpoint, p.position = next, g.batch.Last
+	p.checkpoint, p.position, p.seq = next, g.batch.Last, or(g.batch.Seq, p.seq)
 	p.uncommitted, p.lastCommit, p.moved = commitmeta.Stats{}, p.o.Clock(), false
 	return progress, nil
+}
+
+// lastSeq is the database's sequence after a batch.
+func (p *Ingest) lastSeq(b changes.Batch) string {
+	if p.identity.Kind == commitmeta.KindCouchDB {
+		return string(b.Last)
+	}
+	return or(b.Seq, p.seq)
 }
 
 // body is what the completed instant says.

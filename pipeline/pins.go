@@ -266,7 +266,7 @@ func (p Pins) settings() []setting {
 	}
 	list = append(list, setting{settingCDC, strings.ToLower(or(string(p.CDC), cdcOff))}, setting{settingChangelog, strconv.FormatBool(p.Changelog)})
 	list = append(list, setting{"index.scope", or(p.Scope, scopeGlobal)}, setting{"the key column", or(p.Key, hudi.ColumnID)},
-		setting{"the ordering", or(p.Ordering, OrderingLeafSum)}, setting{settingPartitionField, or(p.PartitionField, none)})
+		setting{"table.ordering", or(p.Ordering, OrderingLeafSum)}, setting{settingPartitionField, or(p.PartitionField, none)})
 	if p.PartitionField == "" {
 		return list
 	}

@@ -97,7 +97,7 @@ func TestPinsNameTheSetting(t *testing.T) {
 		"table.buckets":              {func(p *pipeline.Pins) { p.Buckets = 32 }, []string{"16", "32"}},
 		"index.scope":                {func(p *pipeline.Pins) { p.Scope = "" }, []string{"partition", "global"}},
 		"the key column":             {func(p *pipeline.Pins) { p.Key = "id" }, []string{"_id", "id"}},
-		"the ordering":               {func(p *pipeline.Pins) { p.Ordering = "seq" }, []string{"leaf-sum", "seq"}},
+		"table.ordering":             {func(p *pipeline.Pins) { p.Ordering = "seq" }, []string{"leaf-sum", "seq"}},
 		"table.partition.field":      {func(p *pipeline.Pins) { p.PartitionField = "on" }, []string{"at", "on"}},
 		"table.partition.format":     {func(p *pipeline.Pins) { p.PartitionFormat = "yyyy" }, []string{"yyyyMMdd", "yyyy"}},
 		"table.partition.timezone":   {func(p *pipeline.Pins) { p.Timezone = "UTC" }, []string{"Europe/Madrid", "UTC"}},

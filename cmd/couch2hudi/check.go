@@ -200,12 +200,12 @@ func (c *checker) config(cfg config.Config, loaded error, flagged bool) bool {
 		c.fail("config", err, next)
 		return false
 	}
-	c.ok("config", "%s/%s into %s, a commit every %s", u.Server, u.Database, cfg.Table.URL, cfg.Commit.Interval)
+	c.ok("config", "%s into %s, a commit every %s", u, cfg.Table.URL, cfg.Commit.Interval)
 	if flagged && u.Password != "" {
 		c.warn("config.password", "write ${COUCHDB_PASSWORD} into source.url of a config file, or set COUCH2HUDI_USER and COUCH2HUDI_PASSWORD",
 			"the password is on the command line, where every user of this machine sees it")
 	}
-	if strings.HasPrefix(u.Server, "http://") && u.Password != "" && !loopback(u.Server) {
+	if u.Kind == config.KindCouchDB && strings.HasPrefix(u.Server, "http://") && u.Password != "" && !loopback(u.Server) {
 		c.warn("config.tls", "use couchdbs:// or https://", "the password goes to %s without TLS", u.Server)
 	}
 	return true

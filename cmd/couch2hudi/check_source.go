@@ -49,19 +49,33 @@ func (c *checker) source(ctx context.Context, cfg config.Config) *checkedSource 
 		return s
 	}
 	s.answers = true
-	id := s.identity
-	c.ok("source", "%s %q, created at %s, purge sequence %s", id.Kind, id.Name, created(id.Incarnation), short(id.PurgeSeq))
-	if id.Incarnation == "" || id.Incarnation == "0" {
+	c.identified(ctx, cfg, s.identity)
+	return s
+}
+
+// identified says what the source is that answered.
+func (c *checker) identified(ctx context.Context, cfg config.Config, id changes.Identity) {
+	if id.Kind == config.KindCouchDB {
+		c.ok("source", "%s %q, created at %s, purge sequence %s", id.Kind, id.Name, created(id.Incarnation), short(id.PurgeSeq))
+	} else {
+		c.ok("source", "%s %q, of the database created at %s", id.Kind, id.Name, created(id.Incarnation))
+	}
+	if id.Kind == config.KindCouchDB && (id.Incarnation == "" || id.Incarnation == "0") {
 		c.warn("source.incarnation", "use CouchDB 3 or newer, or look yourself before a database is created again",
 			"the server does not say when the database was created: one deleted and created again would not be noticed")
 	}
-	if id.Leaves {
+	switch {
+	case id.Leaves:
 		c.ok("source.leaves", "the source lists all leaf revisions")
-	} else {
-		c.fail("source.leaves", fmt.Errorf("%w: a %s source does not list leaf revisions", pipeline.ErrPinned, id.Kind), "read from CouchDB itself")
+	case cfg.Table.Ordering == config.OrderingGeneration:
+		c.ok("source.leaves", "the source lists no leaf revisions, and the table orders by the generation of the winner")
+	default:
+		c.fail("source.leaves", fmt.Errorf("%w: this %s source does not list leaf revisions", pipeline.ErrPinned, id.Kind),
+			"read from CouchDB itself, or give such sources a table of their own with table.ordering: generation")
 	}
-	c.version(ctx, cfg)
-	return s
+	if id.Kind == config.KindCouchDB {
+		c.version(ctx, cfg)
+	}
 }
 
 // unreachable is the next step when a server did not answer in time: run itself
@@ -267,8 +281,8 @@ func (c *checker) checkpoint(ctx context.Context, cfg config.Config, t *checkedT
 		c.fail("resume", fmt.Errorf("%w: %s %q was created at %s, the checkpoint of commit %s is of the one created at %s", changes.ErrRecreated,
 			id.Kind, id.Name, created(id.Incarnation), at.Time, created(last.Incarnation)),
 			"start once with --accept-recreated to take the new database into this table, or use another table")
-		return changes.Position(last.Seq), true
+		return changes.Position(last.Position()), true
 	}
 	c.ok("resume", "goes on from commit %s, last_seq %s", at.Time, short(last.Seq))
-	return changes.Position(last.Seq), true
+	return changes.Position(last.Position()), true
 }

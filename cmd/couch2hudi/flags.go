@@ -8,7 +8,6 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/normalize"
-	"github.com/couch2hudi/couch2hudi/pipeline"
 )
 
 // configFlags are the flags that stand for fields of the config, and the file
@@ -43,7 +42,7 @@ func shapeFlags(c *cobra.Command, file *string) {
 
 // newNormalizer is the config's, for a table of that name.
 func newNormalizer(cfg config.Config, table string) (*normalize.Normalizer, error) {
-	o := normalize.Options{Table: table, Ordering: pipeline.OrderingLeafSum, Deletes: cfg.Table.Deletes,
+	o := normalize.Options{Table: table, Ordering: cfg.Table.Ordering, Deletes: cfg.Table.Deletes,
 		PartitionField: cfg.Table.Partition.Field, PartitionFormat: cfg.Table.Partition.Format,
 		PartitionTimezone: cfg.Table.Partition.Timezone, PartitionName: cfg.Table.Partition.Name,
 		BareFolders: !cfg.Table.Partition.HiveStyle, PlainFolders: !cfg.Table.Partition.URLEncode,

@@ -206,7 +206,7 @@ func newIndex(cfg config.Config) index.Index {
 
 // pins are what the config asks of a table, for ever.
 func pins(cfg config.Config) pipeline.Pins {
-	p := pipeline.Pins{Layout: pipeline.Layout{Index: cfg.Table.Index, Key: hudi.ColumnID}, Ordering: pipeline.OrderingLeafSum}
+	p := pipeline.Pins{Layout: pipeline.Layout{Index: cfg.Table.Index, Key: hudi.ColumnID}, Ordering: cfg.Table.Ordering}
 	if p.Index == config.IndexBucket {
 		p.Buckets = cfg.Table.Buckets
 	}

@@ -24,8 +24,23 @@ import (
 
 // This file is the only one that names drivers.
 
-// openSource opens the database that the config names.
+// openSource opens the source that the config names.
 func openSource(ctx context.Context, cfg config.Config, log *slog.Logger) (changes.Source, error) {
+	u, err := config.ParseSourceURL(cfg.Source.URL)
+	if err != nil {
+		return nil, err
+	}
+	switch u.Kind {
+	case config.KindCouchDB:
+		return openCouchDB(ctx, cfg, log)
+	case config.KindKafka, config.KindNDJSON:
+		return nil, &usageError{err: fmt.Errorf("source %s: sources of kind %s are not built in", u, u.Kind)}
+	}
+	return nil, &usageError{err: fmt.Errorf("source %s: kind %q is not known", u, u.Kind)}
+}
+
+// openCouchDB opens the database that the config names.
+func openCouchDB(ctx context.Context, cfg config.Config, log *slog.Logger) (changes.Source, error) {
 	o := sourceOptions(cfg)
 	o.Events = sourceEvents(log)
 	s, err := couchdb.Open(ctx, o)
