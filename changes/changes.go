@@ -44,6 +44,12 @@ type Change struct {
 	// Purged says that a purge named the document, so that the state may be an
 	// older one than was seen before.
 	Purged bool
+	// Elsewhere says that the document is not for the table, though the source
+	// holds it: a filter leaves it out, or it is routed to another one. A table
+	// that holds it deletes it, in the order of its revision; another one drops the
+	// change. It may be set with Deleted: then the deletion is for those tables
+	// alone that hold the document.
+	Elsewhere bool
 	// Defect says why the envelope cannot be used (no _id, a revision that is
 	// no revision, a live row without a body even when asked again). A change
 	// with a defect is quarantined and counted, never applied.

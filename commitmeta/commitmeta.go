@@ -120,6 +120,10 @@ type Stats struct {
 	Moved       int64 `json:"moved"`
 	Rescued     int64 `json:"rescued"`
 	Unplaced    int64 `json:"default_partition"`
+	// Elsewhere counts changes of documents that are not for the table and that it
+	// did not hold, Left those that it held and deleted.
+	Elsewhere int64 `json:"elsewhere,omitempty"`
+	Left      int64 `json:"left,omitempty"`
 	// Purged counts documents that were read again because a purge named them.
 	Purged int64 `json:"purged,omitempty"`
 }

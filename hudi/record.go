@@ -35,6 +35,9 @@ type Record struct {
 	// NewEra says that the record may be older by its sum than what is stored
 	// and must win all the same, in a new era: a purge named its document.
 	NewEra bool
+	// OnlyHeld says that the record, a tombstone or a hard delete, is for a table
+	// that holds a live row of the key: another one has no use for it.
+	OnlyHeld bool
 	// CommitTime, CommitSeqno are Hudi's meta columns of a stored record;
 	// empty for an incoming one, which gets its commit's.
 	CommitTime  Time

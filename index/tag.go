@@ -30,11 +30,15 @@ type Tagged struct {
 	Records []hudi.Located
 	// Collapsed records were older than another of the same key in the batch.
 	// Replayed ones were not newer than what the table holds. Unknown are hard
-	// deletes of keys that the table does not hold. None of them is in Records.
-	Collapsed, Replayed, Unknown int64
+	// deletes of keys that the table does not hold, Elsewhere records that are for
+	// tables alone that hold a live row of the key. None of them is in Records.
+	Collapsed, Replayed, Unknown, Elsewhere int64
 	// Inserts are new keys, Updates rows of known keys (Moved ones among them),
 	// Deletes hard deletes that the source asked for.
 	Inserts, Updates, Deletes, Moved int64
+	// Left are the records of such keys that the table did hold: they are among
+	// Updates or Deletes.
+	Left int64
 	// Repaired are older versions, in places where the key should not be, that
 	// are no more.
 	Repaired int64
@@ -103,8 +107,8 @@ type tagger struct {
 	Tagged
 	o     TagOptions
 	parts hudi.Partitioning
-	// rev, order, partition are places of columns, -1 where there are none.
-	rev, order, partition int
+	// rev, order, partition, deleted are places of columns, -1 where there are none.
+	rev, order, partition, deleted int
 }
 
 func newTagger(s *hudi.Schema, parts hudi.Partitioning, o TagOptions) *tagger {
@@ -114,7 +118,7 @@ func newTagger(s *hudi.Schema, parts hudi.Partitioning, o TagOptions) *tagger {
 		}
 		return -1
 	}
-	return &tagger{o: o, parts: parts, rev: at(hudi.ColumnRev), order: at(hudi.ColumnRevOrder), partition: at(parts.Field)}
+	return &tagger{o: o, parts: parts, rev: at(hudi.ColumnRev), order: at(hudi.ColumnRevOrder), partition: at(parts.Field), deleted: at(hudi.ColumnDeleted)}
 }
 
 // collapse keeps the newest record of each key, in the place of the last that
@@ -149,8 +153,13 @@ func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
 	if known {
 		era = max(era, hudi.Era(stored.Order))
 	}
-	if r.NewEra && known && hudi.Order(era, r.Order) < stored.Order {
+	raised := r.NewEra && known && hudi.Order(era, r.Order) < stored.Order
+	if raised {
 		era++ // a purge took revisions away: the sum began again
+	}
+	if r.OnlyHeld && (!stored.Found || (stored.Deleted && !raised)) {
+		t.Elsewhere++
+		return nil
 	}
 	r.NewEra = false
 	r.Order = hudi.Order(era, r.Order)
@@ -160,6 +169,9 @@ func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
 	if known && t.old(&r, &stored) {
 		t.Replayed++
 		return nil
+	}
+	if r.OnlyHeld {
+		t.Left++
 	}
 	switch {
 	case stored.Found:
@@ -191,7 +203,9 @@ func home(stored *hudi.Stored, partition string, order int64) hudi.Location {
 
 // old says whether a record is not newer than the stored version. Of two
 // versions with one order and different revisions the later arrival wins. The
-// version that another writer deleted stays away.
+// version that another writer deleted stays away. A revision that the table took
+// for its own and that is not for it any more, or the other way round, is new:
+// what is for the table was changed.
 func (t *tagger) old(r *hudi.Record, stored *hudi.Stored) bool {
 	if r.Order != stored.Order {
 		return r.Order < stored.Order
@@ -199,7 +213,12 @@ func (t *tagger) old(r *hudi.Record, stored *hudi.Stored) bool {
 	if r.Delete || t.rev < 0 || t.rev >= len(r.Row) || t.o.Rewrite {
 		return false
 	}
-	return r.Row[t.rev].Text() == stored.Rev
+	return r.Row[t.rev].Text() == stored.Rev && (!stored.Found || t.dead(r) == stored.Deleted)
+}
+
+// dead says whether a row is a tombstone.
+func (t *tagger) dead(r *hudi.Record) bool {
+	return t.deleted >= 0 && t.deleted < len(r.Row) && r.Row[t.deleted].Boolean()
 }
 
 // update places a record of a key that the table holds.

@@ -46,6 +46,34 @@ func gone(key string, order int64) hudi.Record {
 	return hudi.Record{Key: hudi.Key{Record: key, Partition: nowhere}, Order: order, Delete: true, AnyPartition: true}
 }
 
+// deletedRow is a tombstone, left one of a document that is not for the table.
+func deletedRow(key string, order int64, rev string) hudi.Record {
+	r := anywhere(row(key, order, rev, nowhere))
+	r.Row[4] = hudi.Boolean(true)
+	return r
+}
+
+func left(key string, order int64, rev string) hudi.Record {
+	return onlyHeld(deletedRow(key, order, rev))
+}
+
+func onlyHeld(r hudi.Record) hudi.Record {
+	r.OnlyHeld = true
+	return r
+}
+
+func purged(r hudi.Record) hudi.Record {
+	r.NewEra = true
+	return r
+}
+
+// dead is a stored tombstone.
+func dead(order int64, rev, partition, file string) hudi.Stored {
+	s := lives(order, rev, partition, file)
+	s.Deleted = true
+	return s
+}
+
 func lives(order int64, rev, partition, file string, others ...hudi.Location) hudi.Stored {
 	return hudi.Stored{Found: true, Order: order, Rev: rev, Location: hudi.Location{Partition: partition, File: hudi.FileID(file)}, Others: others}
 }
@@ -160,6 +188,20 @@ func TestPlace(t *testing.T) {
 		{name: "another writer deleted a row of a later era", r: row("k", 4, "4-a", here), stored: erased(era(1, 3), "3-a", here, "f"), want: fmt.Sprintf("+pt=a/f k %d a", era(1, 4)), counts: Tagged{Inserts: 1}},
 		{name: "another writer deleted it: a tombstone", r: anywhere(row("k", 4, "4-a", nowhere)), stored: erased(3, "3-a", here, "f"), want: "+pt=a/f k 4 a", counts: Tagged{Inserts: 1}},
 		{name: "another writer deleted it: a hard delete", r: gone("k", 4), stored: erased(3, "3-a", here, "f"), counts: Tagged{Unknown: 1}},
+
+		{name: "not for the table, which holds it", r: left("k", 3, "3-a"), stored: lives(2, "2-a", here, "f"), want: "+pt=a/f k 3 a", counts: Tagged{Updates: 1, Left: 1}},
+		{name: "not for the table, which never held it", r: left("k", 3, "3-a"), counts: Tagged{Elsewhere: 1}},
+		{name: "not for the table, which holds a tombstone", r: left("k", 3, "3-a"), stored: dead(2, "2-a", here, "f"), counts: Tagged{Elsewhere: 1}},
+		{name: "not for the table, which hides it", r: left("k", 3, "3-a"), stored: hidden(2, here, "f"), counts: Tagged{Elsewhere: 1}},
+		{name: "not for the table, and late", r: left("k", 3, "3-a"), stored: lives(4, "4-a", here, "f"), counts: Tagged{Replayed: 1}},
+		{name: "not for the table any more, by another rule", r: left("k", 3, "3-a"), stored: lives(3, "3-a", here, "f"), want: "+pt=a/f k 3 a", counts: Tagged{Updates: 1, Left: 1}},
+		{name: "for the table again, by another rule", r: row("k", 3, "3-a", here), stored: dead(3, "3-a", here, "f"), want: "+pt=a/f k 3 a", counts: Tagged{Updates: 1}},
+		{name: "a tombstone again", r: deletedRow("k", 3, "3-a"), stored: dead(3, "3-a", here, "f"), counts: Tagged{Replayed: 1}},
+		{name: "not for the table, hard", r: onlyHeld(gone("k", 3)), stored: lives(2, "2-a", here, "f"), want: "-pt=a/f k 3", counts: Tagged{Deletes: 1, Left: 1}},
+		{name: "not for the table by another rule, hard", r: onlyHeld(gone("k", 3)), stored: lives(3, "3-a", here, "f"), want: "-pt=a/f k 3", counts: Tagged{Deletes: 1, Left: 1}},
+		{name: "not for the table, hard and unknown", r: onlyHeld(gone("k", 3)), counts: Tagged{Elsewhere: 1}},
+		{name: "not for the table, hard, in two places", r: onlyHeld(gone("k", 5)), stored: lives(4, "4-a", here, "f", at(there, "g")), want: "-pt=b/g k 5; -pt=a/f k 5", counts: Tagged{Deletes: 1, Left: 1, Repaired: 1}},
+		{name: "not for the table, purged before: later rows of a lower sum must win", r: purged(left("k", 1, "1-b")), stored: dead(4, "4-a", here, "f"), want: fmt.Sprintf("+pt=a/f k %d a", era(1, 1)), counts: Tagged{Updates: 1, Left: 1}},
 
 		{name: "key in two places, updated", r: row("k", 5, "5-a", here), stored: lives(4, "4-a", here, "f", at(there, "g")), want: "-pt=b/g k 5; +pt=a/f k 5 a", counts: Tagged{Updates: 1, Repaired: 1}},
 		{name: "key in two places, deleted", r: gone("k", 5), stored: lives(4, "4-a", here, "f", at(there, "g"), at(there, "h")), want: "-pt=b/g k 5; -pt=b/h k 5; -pt=a/f k 5", counts: Tagged{Deletes: 1, Repaired: 2}},

@@ -106,6 +106,10 @@ type Stats struct {
 	// Tombstones and Deletes are the deleted documents that became rows or
 	// Hudi deletes.
 	Tombstones, Deletes int
+	// Elsewhere are the changes that are not for the table, of live and of deleted
+	// documents. They become records of their own kind (hudi.Record.OnlyHeld) and
+	// are not counted in Tombstones and Deletes.
+	Elsewhere int
 	// Rescued is the values that went to _rescued; OverBudget those of them
 	// whose field got no column because of MaxColumns.
 	Rescued, OverBudget int

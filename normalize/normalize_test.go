@@ -39,6 +39,43 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
+// A document that is not for the table becomes a deletion for those that hold it,
+// in the order of its revision; nothing of its body is kept.
+func TestElsewhere(t *testing.T) {
+	live := change(t, "a", `{"_id":"a","secret":1,"at":"x"}`, "3-c", "2-b")
+	gone := deletion(t, "b", `{"_id":"b","_deleted":true,"reason":"x"}`, "2-d")
+	live.Elsewhere, gone.Elsewhere = true, true
+	r := normalized(t, normalizer(t, normalize.Options{PartitionField: "at"}), batch(live, gone), nil)
+	if _, known := r.Schema.Lookup("secret"); known {
+		t.Error("a column was made")
+	}
+	for i, want := range []map[string]any{
+		{"_id": "a", "_rev": "3-c", "_rev_order": int64(5), "_op": "d", "_deleted": true, "_leaves": `["3-c","2-b"]`, "_doc": nil, "pt": nil},
+		{"_id": "b", "_rev": "2-d", "_rev_order": int64(2), "_op": "d", "_deleted": true, "_doc": string(gone.Body)},
+	} {
+		for column, want := range want {
+			if got := at(r, i, column); got != want {
+				t.Errorf("row %d: %s = %v, want %v", i, column, got, want)
+			}
+		}
+		if rec := &r.Records[i]; !rec.OnlyHeld || !rec.AnyPartition || rec.Delete {
+			t.Errorf("row %d: %+v", i, rec)
+		}
+	}
+	if s := r.Stats; s.Elsewhere != 2 || s.Tombstones != 0 || s.Collapsed != 0 {
+		t.Errorf("%+v", s)
+	}
+	r = normalized(t, normalizer(t, normalize.Options{Deletes: normalize.Hard}), batch(live, gone), nil)
+	for i := range r.Records {
+		if rec := &r.Records[i]; !rec.OnlyHeld || !rec.Delete || rec.Order != int64(5-3*i) {
+			t.Errorf("hard, row %d: %+v", i, rec)
+		}
+	}
+	if s := r.Stats; s.Elsewhere != 2 || s.Deletes != 0 {
+		t.Errorf("hard: %+v", s)
+	}
+}
+
 func TestOneLeafIsNotListed(t *testing.T) {
 	r := normalized(t, normalizer(t, normalize.Options{DropDoc: true}), batch(change(t, "a", `{}`, "12-c")), nil)
 	if at(r, 0, "_leaves") != nil || at(r, 0, "_rev_order") != int64(12) {

@@ -61,21 +61,25 @@ func (n *Normalizer) shape(cs []changes.Change, i int) {
 
 // record appends the record of a change, or says why it cannot.
 func (n *Normalizer) record(c *changes.Change, order int64) string {
-	r := hudi.Record{Key: hudi.Key{Record: c.ID}, Order: order, NewEra: c.Purged}
+	r := hudi.Record{Key: hudi.Key{Record: c.ID}, Order: order, NewEra: c.Purged, OnlyHeld: c.Elsewhere}
 	var body []byte
+	count := &n.result.Stats.Tombstones
 	switch {
-	case !c.Deleted:
+	case !c.Deleted && !c.Elsewhere:
 		return n.live(c, r)
 	case n.o.Deletes == Hard:
 		r.Delete = true
-		n.result.Stats.Deletes++
+		count = &n.result.Stats.Deletes
 	default:
 		if reason := n.tombstone(c, &r); reason != "" {
 			return reason
 		}
-		n.result.Stats.Tombstones++
 		body = c.Body
 	}
+	if c.Elsewhere {
+		count = &n.result.Stats.Elsewhere
+	}
+	*count++
 	// Where the key lives is what counts; the default partition is for a key
 	// that lives nowhere.
 	r.AnyPartition = true
@@ -89,10 +93,11 @@ func (n *Normalizer) append(r hudi.Record, body []byte) {
 	n.bodies = append(n.bodies, body)
 }
 
-// tombstone makes the row of a deleted document. Its body is only looked at
-// when it is kept: what is not JSON text may not get into a column.
+// tombstone makes the row of a deleted document, or of one that is not for the
+// table: of that the body is not kept. It is only looked at when it is: what is
+// not JSON text may not get into a column.
 func (n *Normalizer) tombstone(c *changes.Change, r *hudi.Record) string {
-	keep := (n.plan.doc >= 0 || n.exact) && n.o.Deletes == Tombstone && !noBody(c.Body)
+	keep := (n.plan.doc >= 0 || n.exact) && n.o.Deletes == Tombstone && c.Deleted && !noBody(c.Body)
 	var err error
 	switch rescues := len(n.rescues); {
 	case keep && n.exact:
@@ -165,8 +170,8 @@ func (n *Normalizer) place(row hudi.Row, body []byte) string {
 // fill sets the columns that come from the change and not from its body.
 func (n *Normalizer) fill(row hudi.Row, c *changes.Change, order int64) {
 	p := n.plan
-	op := "u"
-	if c.Deleted {
+	op, dead := "u", c.Deleted || c.Elsewhere
+	if dead {
 		op = "d"
 	}
 	row[p.id] = hudi.String(c.ID)
@@ -175,7 +180,7 @@ func (n *Normalizer) fill(row hudi.Row, c *changes.Change, order int64) {
 	}
 	row[p.order] = hudi.Long(order)
 	row[p.op] = hudi.String(op)
-	row[p.deleted] = hudi.Boolean(c.Deleted)
+	row[p.deleted] = hudi.Boolean(dead)
 	if p.seq >= 0 && c.Seq != "" {
 		row[p.seq] = hudi.String(c.Seq)
 	}

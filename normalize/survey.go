@@ -70,12 +70,12 @@ func (s *Survey) Documents() int { return s.documents }
 // Broken is how many live documents could not be read.
 func (s *Survey) Broken() int { return s.broken }
 
-// Add looks at the documents of a batch, which it does not keep. Deleted ones
-// have no columns.
+// Add looks at the documents of a batch, which it does not keep. Deleted ones, and
+// those that are not for the table, have no columns.
 func (s *Survey) Add(b changes.Batch) {
 	for i := range b.Changes {
 		c := &b.Changes[i]
-		if c.Deleted {
+		if c.Deleted || c.Elsewhere {
 			continue
 		}
 		if s.n.mask != nil {

@@ -481,6 +481,8 @@ func (p *Ingest) count(shaped normalize.Result, placed index.Tagged) {
 	s.Unplaced += int64(shaped.Stats.DefaultPartition)
 	s.Quarantined += int64(len(shaped.Rejects))
 	s.Replayed += placed.Replayed
+	s.Elsewhere += placed.Elsewhere
+	s.Left += placed.Left
 	s.Moved += placed.Moved
 	s.Collapsed += placed.Collapsed
 	s.Inserts += placed.Inserts

@@ -134,6 +134,8 @@ type arranged struct {
 	views   []map[string]state
 	crashed bool
 	fs      vfs.FS // of the cache
+	// also changes further options of the next runs.
+	also func(*pipeline.Options)
 }
 
 func newArranged(t *testing.T, a arrangement) *arranged {
@@ -236,6 +238,9 @@ func (s *arranged) process(d storage.Driver) error {
 			}
 		}})(o)
 		o.Index, o.Writer = find, files
+		if s.also != nil {
+			s.also(o)
+		}
 	}
 	_, err := s.ingest(d)
 	if cache != nil {

@@ -98,6 +98,7 @@ func loop(t *testing.T, seed uint64) {
 				rec.Delete, rec.AnyPartition = true, true
 				rec.Key.Partition = hudi.PartitionPath("pt", "", true)
 			case del:
+				value = "tombstone " + value
 				rec.AnyPartition = true
 				rec.Key.Partition = hudi.PartitionPath("pt", "", true)
 				rec.Row = hudi.Row{hudi.String(key), hudi.String(rev), hudi.Long(sum), hudi.String("d"), hudi.Boolean(true), {}, hudi.String(value)}
@@ -123,7 +124,8 @@ func loop(t *testing.T, seed uint64) {
 			if ok && order < m.order {
 				continue
 			}
-			if ok && order == m.order && !rec.Delete && !m.dead && strings.HasPrefix(m.value, rev+" ") {
+			tomb := strings.HasPrefix(m.value, rev+" tombstone ")
+			if ok && order == m.order && !rec.Delete && !m.dead && strings.HasPrefix(m.value, rev+" ") && tomb == (del && !hard) {
 				continue
 			}
 			where := rec.Key.Partition
