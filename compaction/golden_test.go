@@ -31,7 +31,7 @@ func jsonLines(t *testing.T, s *hudi.Schema, seq iter.Seq2[*hudi.Record, error])
 		if err != nil {
 			t.Fatal(err)
 		}
-		line, err := reader.AppendJSON(nil, s, r, true)
+		line, err := printer(t, s).AppendJSON(nil, r, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,4 +86,13 @@ func TestRunSparksPlan(t *testing.T) {
 	if got := jsonLines(t, schema, reader.ReadOptimized(t.Context(), v.AsOf(at), reader.Options{IncludeDeletes: true})); !slices.Equal(got, planned) {
 		t.Errorf("read-optimized:\n%s\nas planned:\n%s", strings.Join(got, "\n"), strings.Join(planned, "\n"))
 	}
+}
+
+func printer(t *testing.T, s *hudi.Schema) *reader.Printer {
+	t.Helper()
+	p, err := reader.NewPrinter(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -23,7 +23,7 @@ func imageText(t *testing.T, s *hudi.Schema, r *hudi.Record) string {
 	if r == nil {
 		return ""
 	}
-	text, err := reader.AppendJSON(nil, s, r, false)
+	text, err := printer(t, s).AppendJSON(nil, r, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -255,3 +255,12 @@ func (f *fixture) snapshot(o reader.Options) []string {
 	f.t.Helper()
 	return seen(f.t, f.schema, reader.Snapshot(f.t.Context(), f.view(), o))
 }
+
+func printer(t *testing.T, s *hudi.Schema) *reader.Printer {
+	t.Helper()
+	p, err := reader.NewPrinter(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

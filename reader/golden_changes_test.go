@@ -115,7 +115,7 @@ func scalars(t *testing.T, s *hudi.Schema, r *hudi.Record) map[string]any {
 	if r == nil {
 		return nil
 	}
-	text, err := reader.AppendJSON(nil, s, r, false)
+	text, err := printer(t, s).AppendJSON(nil, r, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func collect(t *testing.T, s *hudi.Schema, seq iter.Seq2[*hudi.Record, error]) r
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := reader.AppendJSON(nil, s, r, true)
+		text, err := printer(t, s).AppendJSON(nil, r, true)
 		if err != nil {
 			t.Fatal(err)
 		}

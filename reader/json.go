@@ -1,9 +1,9 @@
 package reader
 
 import (
-	"encoding/base64"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,15 +12,28 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi/logfile"
 )
 
+// Printer shows the rows of a schema as text. It is safe for concurrent use.
+type Printer struct {
+	schema *hudi.Schema
+	// texts are those of columns whose type is more than a primitive's name.
+	texts []*logfile.Text
+}
+
+// NewPrinter prepares a schema.
+func NewPrinter(s *hudi.Schema) (*Printer, error) {
+	texts, err := logfile.NewTexts(s)
+	return &Printer{schema: s, texts: texts}, err
+}
+
 // AppendJSON appends a record as one JSON object: with meta its commit time,
 // sequence number, key and partition path, then the cells of its row in the
-// order of s. Longs are exact, floating point numbers the shortest that read
-// back the same, bytes Base64, dates and times the numbers they are stored as,
-// nested values JSON again. NaN and the infinities, which JSON lacks, are
-// strings. The row of a hard delete is empty.
-func AppendJSON(dst []byte, s *hudi.Schema, r *hudi.Record, meta bool) ([]byte, error) {
-	if r.Row != nil && len(r.Row) != s.Len() {
-		return dst, fmt.Errorf("row of %d cells with a schema of %d columns", len(r.Row), s.Len())
+// order of the schema. Longs and decimals are exact, floating point numbers the
+// shortest that read back the same, dates and times as ISO 8601 has them, other
+// bytes Base64, nested values JSON again. NaN and the infinities, which JSON
+// lacks, are strings. The row of a hard delete is empty.
+func (p *Printer) AppendJSON(dst []byte, r *hudi.Record, meta bool) ([]byte, error) {
+	if r.Row != nil && len(r.Row) != p.schema.Len() {
+		return dst, fmt.Errorf("row of %d cells with a schema of %d columns", len(r.Row), p.schema.Len())
 	}
 	w := jsonObject{dst: append(dst, '{'), start: len(dst) + 1}
 	if meta {
@@ -29,20 +42,39 @@ func AppendJSON(dst []byte, s *hudi.Schema, r *hudi.Record, meta bool) ([]byte, 
 		w.text(hudi.MetaRecordKey, r.Key.Record)
 		w.text(hudi.MetaPartitionPath, r.Key.Partition)
 	}
-	columns := s.Columns()
+	columns := p.schema.Columns()
 	for i := range r.Row {
 		w.name(columns[i].Name)
-		if err := w.cell(&columns[i], r.Row[i]); err != nil {
-			return dst, fmt.Errorf("column %q: %w", columns[i].Name, err)
+		if err := w.cell(p.texts[i], r.Row[i]); err != nil {
+			return dst, err
 		}
 	}
 	return append(w.dst, '}'), nil
+}
+
+// AppendText appends the cell of a column as AppendJSON shows it, a string and
+// what else stands between quotes there as it is. A null is nothing.
+func (p *Printer) AppendText(dst []byte, column int, v hudi.Value) ([]byte, error) {
+	switch {
+	case v.IsNull():
+		return dst, nil
+	case p.texts[column] != nil:
+		out, _, err := p.texts[column].Append(dst, v)
+		return out, err
+	case v.Kind() == hudi.KindString:
+		return append(dst, v.Text()...), nil
+	}
+	w := jsonObject{dst: dst, plain: true}
+	err := w.cell(nil, v)
+	return w.dst, err
 }
 
 type jsonObject struct {
 	dst []byte
 	// start is where the first member begins.
 	start int
+	// plain leaves quotes out.
+	plain bool
 }
 
 func (w *jsonObject) name(name string) {
@@ -61,11 +93,27 @@ func (w *jsonObject) text(name, value string) {
 // quote writes a string. Bytes that are no UTF-8 become U+FFFD: JSON has no
 // place for them.
 func (w *jsonObject) quote(s string) {
+	if w.plain {
+		w.dst = append(w.dst, s...)
+		return
+	}
 	w.dst, _ = jsontext.AppendQuote(w.dst, s) // the error only tells of such bytes
 }
 
-func (w *jsonObject) cell(c *hudi.Column, v hudi.Value) error {
+func (w *jsonObject) cell(t *logfile.Text, v hudi.Value) error {
 	const floatBits, doubleBits = 32, 64
+	switch v.Kind() {
+	case hudi.KindNull:
+		w.dst = append(w.dst, "null"...)
+		return nil
+	case hudi.KindString:
+		w.quote(v.Text())
+		return nil
+	default:
+	}
+	if t != nil {
+		return w.shown(t, v)
+	}
 	switch v.Kind() {
 	case hudi.KindBoolean:
 		w.dst = strconv.AppendBool(w.dst, v.Boolean())
@@ -75,16 +123,24 @@ func (w *jsonObject) cell(c *hudi.Column, v hudi.Value) error {
 		w.float(float64(v.Float()), floatBits)
 	case hudi.KindDouble:
 		w.float(v.Double(), doubleBits)
-	case hudi.KindString:
-		w.quote(v.Text())
-	case hudi.KindBytes:
-		w.quote(base64.StdEncoding.EncodeToString(v.Raw()))
-	case hudi.KindNested:
-		var err error
-		w.dst, err = logfile.AppendNestedJSON(w.dst, c, v)
-		return err
 	default:
-		w.dst = append(w.dst, "null"...)
+		return fmt.Errorf("a value of kind %s in a plain column", v.Kind())
+	}
+	return nil
+}
+
+// shown writes a value whose column's type is more than a primitive's name. What
+// goes between quotes has nothing in it that JSON would escape.
+func (w *jsonObject) shown(t *logfile.Text, v hudi.Value) error {
+	start := len(w.dst)
+	out, quoted, err := t.Append(append(w.dst, '"'), v)
+	if err != nil {
+		return err
+	}
+	if w.dst = out; quoted {
+		w.dst = append(w.dst, '"')
+	} else {
+		w.dst = slices.Delete(w.dst, start, start+1)
 	}
 	return nil
 }
@@ -115,7 +171,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 // AppendChangeJSON appends a change as one JSON object: its instant, op ("i", "u"
 // or "d"), record key and partition path, and the rows before and after as
 // AppendJSON has them without meta columns, null where there is none.
-func AppendChangeJSON(dst []byte, s *hudi.Schema, c *Change) ([]byte, error) {
+func (p *Printer) AppendChangeJSON(dst []byte, c *Change) ([]byte, error) {
 	w := jsonObject{dst: append(dst, '{'), start: len(dst) + 1}
 	w.text("instant", string(c.Instant))
 	w.text("op", c.Op.String())
@@ -131,7 +187,7 @@ func AppendChangeJSON(dst []byte, s *hudi.Schema, c *Change) ([]byte, error) {
 			continue
 		}
 		var err error
-		if w.dst, err = AppendJSON(w.dst, s, image.row, false); err != nil {
+		if w.dst, err = p.AppendJSON(w.dst, image.row, false); err != nil {
 			return dst, err
 		}
 	}

@@ -17,6 +17,10 @@ func TestAppendJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p, err := reader.NewPrinter(s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tags := hudi.Nested([]byte{4, 2, 2, '"', 0, 0})
 	r := hudi.Record{Key: hudi.Key{Record: "k\"\x00", Partition: "pt=a"}, CommitTime: "20260101000000000", CommitSeqno: "20260101000000000_0_1",
 		Row: hudi.Row{hudi.String("\u2028<é>\n\xff"), hudi.Boolean(true), hudi.Int(-7), hudi.Long(math.MaxInt64), hudi.Float(0.1),
@@ -37,7 +41,7 @@ func TestAppendJSON(t *testing.T) {
 		{"hard delete", hudi.Record{Key: hudi.Key{Record: "k"}, Delete: true}, false, `{}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := reader.AppendJSON([]byte("before"), s, &c.r, c.meta)
+			got, err := p.AppendJSON([]byte("before"), &c.r, c.meta)
 			if err != nil || string(got) != "before"+c.want {
 				t.Fatalf("%v\ngot  %s\nwant %s", err, got, c.want)
 			}
@@ -47,8 +51,48 @@ func TestAppendJSON(t *testing.T) {
 		})
 	}
 	for name, row := range map[string]hudi.Row{"too short": {hudi.Int(1)}, "bad nested value": {7: hudi.Nested([]byte{9})}} {
-		if got, err := reader.AppendJSON([]byte("x"), s, &hudi.Record{Row: row}, false); err == nil || string(got) != "x" {
+		if got, err := p.AppendJSON([]byte("x"), &hudi.Record{Row: row}, false); err == nil || string(got) != "x" {
 			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestPrinterShowsLogicalTypes: what is stored as a number or as bytes is shown as
+// what it means, in JSON and as plain text.
+func TestPrinterShowsLogicalTypes(t *testing.T) {
+	for _, c := range []struct {
+		kind       hudi.Kind
+		typ        string
+		v          hudi.Value
+		json, text string
+	}{
+		{hudi.KindLong, `{"type":"long","logicalType":"timestamp-micros"}`, hudi.Long(1_700_000_000_250_000), `"2023-11-14T22:13:20.25Z"`, "2023-11-14T22:13:20.25Z"},
+		{hudi.KindLong, `{"type":"long","logicalType":"timestamp-micros"}`, hudi.Long(-1), `"1969-12-31T23:59:59.999999Z"`, "1969-12-31T23:59:59.999999Z"},
+		{hudi.KindLong, `{"type":"long","logicalType":"timestamp-millis"}`, hudi.Long(1_700_000_000_000), `"2023-11-14T22:13:20Z"`, "2023-11-14T22:13:20Z"},
+		{hudi.KindInt, `{"type":"int","logicalType":"date"}`, hudi.Int(-141427), `"1582-10-15"`, "1582-10-15"},
+		{hudi.KindBytes, `{"type":"fixed","name":"f","size":2,"logicalType":"decimal","precision":4,"scale":2}`, hudi.Bytes([]byte{0xff, 0x85}), "-1.23", "-1.23"},
+		{hudi.KindBytes, `{"type":"bytes","logicalType":"decimal","precision":4,"scale":0}`, hudi.Bytes([]byte{7}), "7", "7"},
+		{hudi.KindBytes, `{"type":"fixed","name":"f","size":2}`, hudi.Bytes([]byte{0, 255}), `"AP8="`, "AP8="},
+		{hudi.KindBytes, "", hudi.Bytes([]byte{0, 255}), `"AP8="`, "AP8="},
+		{hudi.KindString, `{"type":"enum","name":"e","symbols":["a"]}`, hudi.String("a"), `"a"`, "a"},
+		{hudi.KindNested, `{"type":"array","items":{"type":"int","logicalType":"date"}}`, hudi.Nested([]byte{4, 0, 2, 0}), `["1970-01-01","1970-01-02"]`, `["1970-01-01","1970-01-02"]`},
+		{hudi.KindDouble, "", hudi.Double(math.NaN()), `"NaN"`, "NaN"},
+		{hudi.KindString, "", hudi.String(`a"b`), `"a\"b"`, `a"b`},
+		{hudi.KindBoolean, "", hudi.Value{}, "null", ""},
+	} {
+		s, err := hudi.NewSchema("docs", hudi.Column{Name: "c", Kind: c.kind, Type: c.typ})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := reader.NewPrinter(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.AppendJSON(nil, &hudi.Record{Row: hudi.Row{c.v}}, false); err != nil || string(got) != `{"c":`+c.json+"}" {
+			t.Errorf("%s: %s, want %s: %v", c.typ, got, c.json, err)
+		}
+		if got, err := p.AppendText([]byte("x"), 0, c.v); err != nil || string(got) != "x"+c.text {
+			t.Errorf("%s: text %s, want %s: %v", c.typ, got, c.text, err)
 		}
 	}
 }

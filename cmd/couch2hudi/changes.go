@@ -112,10 +112,14 @@ func printChanges(to io.Writer, schema *hudi.Schema, list iter.Seq2[*reader.Chan
 }
 
 func changesAsJSON(out io.Writer, schema *hudi.Schema, list iter.Seq2[*reader.Change, error]) error {
+	p, err := reader.NewPrinter(schema)
+	if err != nil {
+		return err
+	}
 	var line []byte
 	for c, err := range list {
 		if err == nil {
-			line, err = reader.AppendChangeJSON(line[:0], schema, c)
+			line, err = p.AppendChangeJSON(line[:0], c)
 		}
 		if err != nil {
 			return err
@@ -129,6 +133,10 @@ func changesAsJSON(out io.Writer, schema *hudi.Schema, list iter.Seq2[*reader.Ch
 
 // changesAsTable prints a line a change, and of the columns those that changed.
 func changesAsTable(out io.Writer, schema *hudi.Schema, list iter.Seq2[*reader.Change, error]) error {
+	p, err := newCells(schema)
+	if err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	n := 0
 	for c, err := range list {
@@ -141,7 +149,11 @@ func changesAsTable(out io.Writer, schema *hudi.Schema, list iter.Seq2[*reader.C
 			}
 			_, _ = fmt.Fprintln(w, "instant\top\tkey\tchanged")
 		}
-		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Instant, c.Op, cell(hudi.String(c.Key.Record)), changedCells(schema, c)); err != nil {
+		changed, err := p.changed(c)
+		if err != nil {
+			return errors.Join(w.Flush(), err)
+		}
+		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Instant, c.Op, clip(c.Key.Record), changed); err != nil {
 			return err
 		}
 		n++
@@ -150,32 +162,41 @@ func changesAsTable(out io.Writer, schema *hudi.Schema, list iter.Seq2[*reader.C
 	return w.Flush()
 }
 
-// changedCells are the columns in which an update's rows differ, or those of the
-// one row that there is.
-func changedCells(schema *hudi.Schema, c *reader.Change) string {
+// changed are the columns in which an update's rows differ, or those of the one
+// row that there is.
+func (c *cells) changed(change *reader.Change) (string, error) {
 	text, sep := "", ""
-	for i, column := range schema.Columns() {
+	for i, column := range c.schema.Columns() {
 		if column.Name == hudi.ColumnDoc || column.Name == hudi.ColumnRescued {
 			continue
 		}
 		var before, after hudi.Value
-		if c.Before != nil {
-			before = c.Before.Row[i]
+		if change.Before != nil {
+			before = change.Before.Row[i]
 		}
-		if c.After != nil {
-			after = c.After.Row[i]
+		if change.After != nil {
+			after = change.After.Row[i]
 		}
-		switch b, a := cell(before), cell(after); {
-		case before == after:
+		if before == after {
 			continue
-		case c.Op == hudi.OpUpdate:
+		}
+		b, err := c.cell(i, before)
+		if err != nil {
+			return "", err
+		}
+		a, err := c.cell(i, after)
+		if err != nil {
+			return "", err
+		}
+		switch change.Op {
+		case hudi.OpUpdate:
 			text += sep + column.Name + " " + b + " → " + a
-		case c.Op == hudi.OpInsert:
+		case hudi.OpInsert:
 			text += sep + column.Name + " " + a
 		default:
 			text += sep + column.Name + " " + b
 		}
 		sep = ", "
 	}
-	return text
+	return text, nil
 }

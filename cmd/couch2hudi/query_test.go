@@ -230,7 +230,8 @@ func TestQueryFallback(t *testing.T) {
 // TestCSVNumbers: numbers read back the same.
 func TestCSVNumbers(t *testing.T) {
 	s, err := hudi.MakeSchema("r", "", hudi.Column{Name: "d", Kind: hudi.KindDouble}, hudi.Column{Name: "f", Kind: hudi.KindFloat},
-		hudi.Column{Name: "b", Kind: hudi.KindBytes}, hudi.Column{Name: "a", Kind: hudi.KindNested, Type: `{"type":"array","items":"long"}`})
+		hudi.Column{Name: "b", Kind: hudi.KindBytes}, hudi.Column{Name: "a", Kind: hudi.KindNested, Type: `{"type":"array","items":"long"}`},
+		hudi.Column{Name: "t", Kind: hudi.KindLong, Type: `{"type":"long","logicalType":"timestamp-micros"}`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,15 +241,15 @@ func TestCSVNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []hudi.Row{
-		{hudi.Double(0.1), hudi.Float(0.1), hudi.Bytes([]byte{0, 255}), hudi.Nested([]byte{4, 2, 4, 0})},
-		{hudi.Double(math.Inf(-1)), hudi.Float(float32(math.NaN())), {}, {}},
-		{hudi.Double(1e300), hudi.Float(-3), hudi.Bytes(nil), {}},
+		{hudi.Double(0.1), hudi.Float(0.1), hudi.Bytes([]byte{0, 255}), hudi.Nested([]byte{4, 2, 4, 0}), hudi.Long(0)},
+		{hudi.Double(math.Inf(-1)), hudi.Float(float32(math.NaN())), {}, {}, {}},
+		{hudi.Double(1e300), hudi.Float(-3), hudi.Bytes(nil), {}, {}},
 	} {
 		if err := w.write(row); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := out.String(); got != "d,f,b,a\r\n0.1,0.1,AP8=,\"[1,2]\"\r\n-Infinity,NaN,,\r\n1e+300,-3,\"\",\r\n" {
+	if got := out.String(); got != "d,f,b,a,t\r\n0.1,0.1,AP8=,\"[1,2]\",1970-01-01T00:00:00Z\r\n-Infinity,NaN,,,\r\n1e+300,-3,\"\",,\r\n" {
 		t.Fatalf("%q", got)
 	}
 }

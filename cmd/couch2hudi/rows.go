@@ -45,7 +45,7 @@ const exportRowGroup = 16 << 20
 func newRowWriter(format string, out io.Writer, s *hudi.Schema) (rowWriter, error) {
 	switch format {
 	case formatTable:
-		return newTableWriter(out, s), nil
+		return newTableWriter(out, s)
 	case formatCSV:
 		return newCSVWriter(out, s)
 	case formatParquet:
@@ -55,7 +55,8 @@ func newRowWriter(format string, out io.Writer, s *hudi.Schema) (rowWriter, erro
 		}
 		return &parquetWriter{w: w}, nil
 	default:
-		return &jsonWriter{out: out, schema: s}, nil
+		p, err := reader.NewPrinter(s)
+		return &jsonWriter{out: out, printer: p}, err
 	}
 }
 
@@ -177,15 +178,15 @@ func limited(from rowSource, limit int64) rowSource {
 
 // jsonWriter prints an object a line.
 type jsonWriter struct {
-	out    io.Writer
-	schema *hudi.Schema
-	line   []byte
-	record hudi.Record
+	out     io.Writer
+	printer *reader.Printer
+	line    []byte
+	record  hudi.Record
 }
 
 func (w *jsonWriter) write(row hudi.Row) (err error) {
 	w.record.Row = row
-	if w.line, err = reader.AppendJSON(w.line[:0], w.schema, &w.record, false); err != nil {
+	if w.line, err = w.printer.AppendJSON(w.line[:0], &w.record, false); err != nil {
 		return err
 	}
 	w.line = append(w.line, '\n')
@@ -215,6 +216,7 @@ func (w *parquetWriter) close() error {
 // documents when there are others.
 type tableWriter struct {
 	w     *tabwriter.Writer
+	p     *cells
 	shown []int
 	heads []string
 	cells []string
@@ -225,8 +227,12 @@ type tableWriter struct {
 // table streams.
 const tableChunk = 500
 
-func newTableWriter(out io.Writer, s *hudi.Schema) *tableWriter {
-	t := &tableWriter{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+func newTableWriter(out io.Writer, s *hudi.Schema) (*tableWriter, error) {
+	p, err := newCells(s)
+	if err != nil {
+		return nil, err
+	}
+	t := &tableWriter{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), p: p}
 	const few = 7 // with the meta columns
 	for i, c := range s.Columns() {
 		wide := c.Name == hudi.ColumnDoc || c.Name == hudi.ColumnRescued
@@ -236,7 +242,7 @@ func newTableWriter(out io.Writer, s *hudi.Schema) *tableWriter {
 		}
 		t.shown, t.heads = append(t.shown, i), append(t.heads, c.Name)
 	}
-	return t
+	return t, nil
 }
 
 func (t *tableWriter) write(row hudi.Row) error {
@@ -249,7 +255,11 @@ func (t *tableWriter) write(row hudi.Row) error {
 	t.n++
 	t.cells = t.cells[:0]
 	for _, i := range t.shown {
-		t.cells = append(t.cells, cell(row[i]))
+		text, err := t.p.cell(i, row[i])
+		if err != nil {
+			return err
+		}
+		t.cells = append(t.cells, text)
 	}
 	_, err := fmt.Fprintln(t.w, strings.Join(t.cells, "\t"))
 	return err

@@ -255,7 +255,7 @@ func dash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return cell(hudi.String(s))
+	return clip(s)
 }
 
 func (d described) lines() []columnLine {

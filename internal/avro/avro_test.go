@@ -133,9 +133,12 @@ func TestJSONOfScalars(t *testing.T) {
 		{`{"type":"fixed","name":"f","size":2,"logicalType":"decimal","precision":4,"scale":0}`, "\xff\xfe", "-2"},
 		{`"double"`, string(avro.AppendDouble(nil, math.NaN())), `"NaN"`}, {`"double"`, string(avro.AppendDouble(nil, math.Inf(-1))), `"-Infinity"`},
 		{`"float"`, string(avro.AppendFloat(nil, 0.1)), "0.1"}, {`"float"`, string(avro.AppendFloat(nil, float32(math.Inf(1)))), `"Infinity"`},
+		{`{"type":"long","logicalType":"timestamp-millis"}`, "\x01", `"1969-12-31T23:59:59.999Z"`}, {`{"type":"int","logicalType":"date"}`, "\x01", `"1969-12-31"`},
+		{`{"type":"long","logicalType":"local-timestamp-micros"}`, "\x02", `"1970-01-01T00:00:00.000001"`},
+		{`{"type":"int","logicalType":"time-millis"}`, "\x04", `"00:00:00.002"`}, {`{"type":"long","logicalType":"other"}`, "\x04", "2"},
 		{`"string"`, "\x06a\"\n", `"a\"\n"`}, {`"null"`, "", "null"}, {`{"type":"array","items":"int"}`, "\x00", "[]"},
 		{`{"type":"array","items":"int"}`, "\x03\x04\x02\x04\x02\x06\x00", "[1,2,3]"}, {`{"type":"map","values":"int"}`, "\x00", "{}"},
-		{`{"type":"long","logicalType":"timestamp-micros"}`, "\x02", "1"}, {`{"type":"record","name":"e","fields":[]}`, "", "{}"},
+		{`{"type":"long","logicalType":"timestamp-micros"}`, "\x02", `"1970-01-01T00:00:00.000001Z"`}, {`{"type":"record","name":"e","fields":[]}`, "", "{}"},
 	} {
 		text, err := avro.ToJSON(parse(t, c.schema), []byte(c.datum))
 		if err != nil || string(text) != c.want {

@@ -11,8 +11,8 @@ import (
 )
 
 // ToJSON shows a datum as compact JSON. Unions are shown by their value alone,
-// longs and decimals exactly, bytes as Base64, dates and times as the numbers
-// they are, NaN and infinities as strings.
+// longs and decimals exactly, bytes as Base64, dates and times as AppendNumber
+// has them, NaN and infinities as strings.
 func ToJSON(s *Schema, datum []byte) ([]byte, error) {
 	dst, rest, err := AppendJSON(nil, s.root, datum)
 	if err == nil && len(rest) > 0 {
@@ -142,7 +142,7 @@ func (w *jsonWriter) scalar(t *Type, b []byte) error {
 		w.dst = strconv.AppendBool(w.dst, b[0] == 1)
 	case Int, Long:
 		v, _ := ReadLong(b)
-		w.dst = strconv.AppendInt(w.dst, v, 10)
+		w.integer(t, v)
 	case Float:
 		w.number(float64(float32At(b)), 32)
 	case Double:
@@ -168,6 +168,17 @@ func (w *jsonWriter) scalar(t *Type, b []byte) error {
 		return fmt.Errorf("%w: no scalar", ErrSchema)
 	}
 	return nil
+}
+
+func (w *jsonWriter) integer(t *Type, n int64) {
+	start := len(w.dst)
+	w.dst = append(w.dst, '"')
+	var moment bool
+	if w.dst, moment = AppendNumber(w.dst, t, n); moment {
+		w.dst = append(w.dst, '"')
+		return
+	}
+	w.dst = append(w.dst[:start], w.dst[start+1:]...)
 }
 
 func (w *jsonWriter) number(f float64, bits int) {
