@@ -20,6 +20,9 @@ const (
 	ExtraReplay = "couch2hudi.replay"
 	// ExtraStats holds the Stats of a batch as JSON.
 	ExtraStats = "couch2hudi.stats"
+	// ExtraMasks holds the masks that no column tells of, a JSON object from path
+	// to mask.
+	ExtraMasks = "couch2hudi.masks"
 )
 
 // Body is the content of a completed commit, deltacommit or replacecommit.

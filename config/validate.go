@@ -133,7 +133,7 @@ func (d *Declare) validate(field string, c *Columns) error {
 	switch {
 	case d.Name == "" && d.Path == "":
 		errs = append(errs, &FieldError{Field: field + "name", Err: ErrRequired})
-	case d.Type == "" && (d.Mask == "" || d.Mask == "none"):
+	case d.Type == "" && d.Mask == "":
 		errs = append(errs, &FieldError{Field: field + "type", Err: ErrRequired})
 	case d.Mask == "hash" && c.Salt == "":
 		errs = append(errs, &FieldError{Field: "columns.salt", Err: ErrRequired})

@@ -18,7 +18,8 @@ type Declared struct {
 	// Name is the column's. Empty is the path's last name, made legal.
 	Name string
 	// Path is where in documents the values stand: address.zip, tags[0],
-	// ["a.b"].c. Empty is the field of the column's name.
+	// ["a.b"].c. Empty is the field of the column's name. With a mask it may have
+	// wildcards, *.ssn or contacts[*].email, and then makes no column.
 	Path string
 	// Type is boolean, long, double, string, json, timestamp, date or
 	// decimal(p,s). Empty is string with a mask, else an error.
@@ -75,8 +76,9 @@ type declared struct {
 	// avro is the JSON of a logical type but for a decimal, whose has the table's
 	// name in it.
 	avro string
-	// unmask says that a mask is taken back.
-	unmask                 bool
+	// unmask says that a mask is taken back, bare that there is no column: a
+	// mask alone.
+	unmask, bare           bool
 	moments                *moments
 	precision, scale, size int
 }
@@ -101,7 +103,7 @@ func (o *Options) compile() ([]declared, error) {
 			return nil, fmt.Errorf("%w: path %q is declared twice, and masked", ErrOptions, c.Path)
 		}
 		paths[c.Path] = c.Mask != ""
-		if c.Mask != MaskDrop {
+		if !c.bare {
 			if is := taken[strings.ToLower(c.Name)]; is != "" {
 				return nil, fmt.Errorf("%w: declared column %q: the name is %s", ErrOptions, c.Name, is)
 			}
@@ -136,16 +138,24 @@ func compile(d Declared, o *Options) (c declared, err error) {
 	if err := c.masked(o); err != nil {
 		return c, err
 	}
+	if c.bare {
+		if d.Type != "" || d.Required || d.Conflict != "" {
+			return c, errors.New("with mask drop, and on a path with a wildcard, there is no column: leave its type, nullable and on_conflict out")
+		}
+		c.Type = "string"
+	}
 	field := c.steps[0].key
 	switch {
+	case wild(c.steps) && !c.bare:
+		return c, errors.New("a path with a wildcard means many values, and goes with a mask alone")
 	case strings.HasPrefix(field, "_"):
 		return c, fmt.Errorf("fields with an underscore in front, %q, are CouchDB's", field)
 	case len(c.Path) > maxName:
 		return c, fmt.Errorf("the path has %d bytes, at most %d go into a schema", len(c.Path), maxName)
-	case c.Mask != MaskDrop && (c.Name == "" || legalColumn(c.Name) != c.Name || c.Name[0] == '_' || len(c.Name) > maxName):
+	case !c.bare && (c.Name == "" || legalColumn(c.Name) != c.Name || c.Name[0] == '_' || len(c.Name) > maxName):
 		return c, errors.New("a column's name has letters, digits and underscores, and begins with a letter")
-	case c.Mask != "" && field == o.PartitionField:
-		return c, fmt.Errorf("field %q names the partition, which folders show: it cannot be masked", field)
+	case c.Mask != "" && o.PartitionField != "" && (field == o.PartitionField || len(c.steps) == 1 && c.steps[0].wild):
+		return c, fmt.Errorf("field %q names the partition, which folders show: it cannot be masked", o.PartitionField)
 	}
 	if c.Conflict == "" {
 		c.Conflict = o.Conflict

@@ -327,6 +327,8 @@ func TestBadDeclarations(t *testing.T) {
 		{Name: "a", Path: `x["y"`, Type: "long"}, {Name: "a", Path: "x[0", Type: "long"}, {Name: "a", Path: "x]", Type: "long"}, {Name: "a", Path: "_id", Type: "string"},
 		{Name: "a", Type: "long", Mask: "hash"}, {Name: "a", Mask: "blur"}, {Name: "a", Mask: "drop", Type: "string"}, {Name: "p", Mask: "redact"},
 		{Name: "a", Type: "long", Conflict: "ignore"}, {Name: "a", Type: "long", Required: true}, {Name: "A", Type: "long"}, {Name: "x", Path: "m", Type: "string"},
+		{Name: "x", Path: "*.x", Type: "string"}, {Name: "x", Path: "x[*]", Type: "string", Mask: "hash"}, {Name: "a", Path: "[*]", Mask: "hash"}, {Path: "*", Mask: "redact"},
+		{Path: "*.x", Mask: "redact", Conflict: "string"}, {Path: "*.x", Mask: "none", Required: true}, {Path: "x*.y", Type: "long"},
 	} {
 		_, err := normalize.New(normalize.Options{Table: "t", PartitionField: "p", Salt: "s", Declare: []d{{Name: "a", Path: "zz", Type: "long"}, {Name: "m", Mask: "redact"}, c}})
 		if c.Name == "a" && err == nil || c.Name != "a" && !errors.Is(err, normalize.ErrOptions) {

@@ -23,11 +23,9 @@ func declaredColumns(all []declared, s *hudi.Schema) (*hudi.Schema, []hudi.Colum
 		known[strings.ToLower(columns[i].Name)] = i
 	}
 	var missing []hudi.Column
-	masks := map[string]bool{}
 	for i := range all {
 		d := &all[i]
-		masks[d.Path] = d.Mask != "" || d.unmask
-		if d.Mask == MaskDrop {
+		if d.bare {
 			continue
 		}
 		want := d.column(s, d.Format)
@@ -52,9 +50,15 @@ func declaredColumns(all []declared, s *hudi.Schema) (*hudi.Schema, []hudi.Colum
 		columns[at].Doc = want.Doc
 	}
 	for i := range columns {
-		if n := parseNote(columns[i].Doc, columns[i].Name); n.mask != "" && !masks[pathText(n.steps)] {
+		n := parseNote(columns[i].Doc, columns[i].Name)
+		switch {
+		case n.mask == "":
+		case !spoken(all, n.steps):
 			return nil, nil, fmt.Errorf("%w: column %q holds values of %s with mask %s, and no mask is declared. Declare it again, or with mask none",
 				ErrDeclared, columns[i].Name, pathText(n.steps), n.mask)
+		case slices.ContainsFunc(all, func(d declared) bool { return d.unmask && d.Path == pathText(n.steps) }):
+			n.mask = ""
+			columns[i].Doc = n.doc(columns[i].Name)
 		}
 	}
 	noted, err := hudi.MakeSchema(s.Name, s.Namespace, columns...)
@@ -71,7 +75,7 @@ func declaredColumns(all []declared, s *hudi.Schema) (*hudi.Schema, []hudi.Colum
 func (p *plan) columns(o *Options, all []declared, ours map[string]bool) error {
 	of := map[string]*declared{}
 	for i := range all {
-		if all[i].Mask != MaskDrop {
+		if !all[i].bare {
 			of[all[i].Name] = &all[i]
 		}
 	}

@@ -30,14 +30,15 @@ const redacted = `"[redacted]"`
 // withheld is what is said of a text in which nothing can be masked.
 const withheld = "its text is withheld, since it cannot be read and columns are masked"
 
-// mask is what is done to a value.
+// mask is what is done to a value. Where several paths mean the same value the
+// greatest counts, which leaves the least of it.
 type mask uint8
 
 const (
 	maskNothing mask = iota
-	maskDrop
 	maskHash
 	maskRedact
+	maskDrop
 )
 
 // masked checks what a mask asks for.
@@ -47,12 +48,10 @@ func (c *declared) masked(o *Options) error {
 		return nil
 	case MaskNone:
 		c.Mask, c.unmask = "", true
+		c.bare = c.Type == ""
 		return nil
 	case MaskDrop:
-		if c.Type != "" || c.Required || c.Conflict != "" {
-			return errors.New("with mask drop there is no column: leave its type, nullable and on_conflict out")
-		}
-		c.Type = "string"
+		c.bare = true
 		return nil
 	case MaskRedact:
 	case MaskHash:
@@ -61,6 +60,10 @@ func (c *declared) masked(o *Options) error {
 		}
 	default:
 		return fmt.Errorf("mask %q: it is %s, %s, %s or %s", c.Mask, MaskNone, MaskDrop, MaskHash, MaskRedact)
+	}
+	if wild(c.steps) {
+		c.bare = true
+		return nil
 	}
 	if c.Type == "" {
 		c.Type = "string"
@@ -80,6 +83,9 @@ type masker struct {
 	scan          scanner
 	out, buf      []byte
 	sum           [sha256.Size]byte
+	// active are the nodes that mean a value which is being read, those of the
+	// values around it below them.
+	active []*node
 }
 
 func newMasker(all []declared, salt string) *masker {
@@ -89,7 +95,8 @@ func newMasker(all []declared, salt string) *masker {
 		kind := map[string]mask{MaskDrop: maskDrop, MaskHash: maskHash, MaskRedact: maskRedact}[all[i].Mask]
 		if kind != maskNothing {
 			some = true
-			m.document.reach(all[i].steps).mask = kind
+			at := m.document.reach(all[i].steps)
+			at.mask = max(at.mask, kind)
 		}
 	}
 	if !some {
@@ -129,29 +136,31 @@ func (m *masker) text(n *node, data []byte) ([]byte, error) {
 	if err := m.scan.check(data); err != nil {
 		return nil, err
 	}
-	m.out = m.out[:0]
-	from := m.inside(n, m.scan.space(0), 0)
+	m.out, m.active = m.out[:0], append(m.active[:0], n)
+	from := m.inside(0, m.scan.space(0), 0)
 	if from == 0 {
 		return data, nil
 	}
 	return append(append(make([]byte, 0, len(m.out)+len(data)-from), m.out...), data[from:]...), nil
 }
 
-// inside masks what is below the composite at place i. What stands before from
-// is in m.out already; it returns the new from.
-func (m *masker) inside(n *node, i, from int) int {
+// inside masks what is below the composite at place i, which the nodes from at on
+// mean. What stands before from is in m.out already; it returns the new from.
+func (m *masker) inside(at, i, from int) int {
 	s := &m.scan
 	object := s.data[i] == '{'
 	var name, value token
 	i = s.space(i + 1)
+	top := len(m.active)
 	for item := 0; s.data[i] != '}' && s.data[i] != ']'; item++ {
 		start := i
-		next := n.items[item]
 		if object {
 			s.value(i, &name)
 			i = s.colon(name.end)
 			m.buf = appendUnescaped(m.buf[:0], name.text(s.data))
-			next = n.keys[string(m.buf)]
+			m.member(at, top)
+		} else {
+			m.item(at, top, item)
 		}
 		s.value(i, &value)
 		i = s.space(value.end)
@@ -159,15 +168,50 @@ func (m *masker) inside(n *node, i, from int) int {
 		if !last {
 			i = s.space(i + 1)
 		}
-		switch {
-		case next == nil:
-		case next.mask == maskDrop && object:
+		switch strictest := m.strictest(top); {
+		case len(m.active) == top:
+		case strictest == maskDrop && object:
 			from = m.drop(from, start, i, last)
 		default:
-			from = m.value(next, &value, from)
+			from = m.value(top, strictest, &value, from)
 		}
+		m.active = m.active[:top]
 	}
 	return from
+}
+
+// member makes the nodes active that mean the member called m.buf of what the
+// nodes from at to top mean. CouchDB's own members of a document are none of a
+// wildcard's.
+func (m *masker) member(at, top int) {
+	for _, n := range m.active[at:top] {
+		if next := n.keys[string(m.buf)]; next != nil {
+			m.active = append(m.active, next)
+		}
+		if n.anyKey != nil && (n != m.document || len(m.buf) == 0 || m.buf[0] != '_') {
+			m.active = append(m.active, n.anyKey)
+		}
+	}
+}
+
+// item is member for the items of an array.
+func (m *masker) item(at, top, item int) {
+	for _, n := range m.active[at:top] {
+		if next := n.items[item]; next != nil {
+			m.active = append(m.active, next)
+		}
+		if n.anyItem != nil {
+			m.active = append(m.active, n.anyItem)
+		}
+	}
+}
+
+// strictest is the greatest mask of the nodes from top on.
+func (m *masker) strictest(top int) (is mask) {
+	for _, n := range m.active[top:] {
+		is = max(is, n.mask)
+	}
+	return is
 }
 
 // drop takes out a member from start to the place of the next one, or that of
@@ -180,18 +224,19 @@ func (m *masker) drop(from, start, next int, last bool) int {
 	return next
 }
 
-// value masks one value, or what is below it.
-func (m *masker) value(n *node, t *token, from int) int {
+// value masks one value, or what is below it, where the nodes from top on mean
+// it.
+func (m *masker) value(top int, is mask, t *token, from int) int {
 	switch {
 	case t.kind == tokenNull:
 		return from
-	case n.mask == maskNothing && t.kind == tokenComposite:
-		return m.inside(n, t.start, from)
-	case n.mask == maskNothing:
+	case is == maskNothing && t.kind == tokenComposite:
+		return m.inside(top, t.start, from)
+	case is == maskNothing:
 		return from
 	}
 	m.out = append(m.out, m.scan.data[from:t.start]...)
-	switch n.mask {
+	switch is {
 	case maskHash:
 		m.out = m.hash(m.out, t)
 	case maskRedact:

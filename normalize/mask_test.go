@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -29,6 +31,12 @@ func masks() []normalize.Declared {
 		{Path: "card.cvc", Mask: normalize.MaskDrop},
 		{Path: "secret", Mask: normalize.MaskDrop},
 		{Path: "list[1]", Mask: normalize.MaskDrop},
+		{Path: "*.ssn", Mask: normalize.MaskRedact},
+		{Path: "contacts[*].email", Mask: normalize.MaskHash},
+		{Path: "contacts[*].keys.*", Mask: normalize.MaskDrop},
+		{Path: "contacts[0].*", Mask: normalize.MaskRedact},
+		{Path: "grid[*][1]", Mask: normalize.MaskDrop},
+		{Path: `["*"].x`, Mask: normalize.MaskDrop},
 	}
 }
 
@@ -51,6 +59,16 @@ func TestMasks(t *testing.T) {
 		{`{"card":"4111"}`, `{"card":"4111"}`},
 		{`{"list":[1,2,3],"list":[1]}`, `{"list":[1,null,3],"list":[1]}`},
 		{`{"x":{"secret":1,"email":2}}`, `{"x":{"secret":1,"email":2}}`},
+		{`{"a":{"ssn":1,"b":{"ssn":2}},"c":[{"ssn":3}],"ssn":4,"d":{"ssn":null}}`,
+			`{"a":{"ssn":"[redacted]","b":{"ssn":2}},"c":[{"ssn":3}],"ssn":4,"d":{"ssn":null}}`},
+		{`{"card":{"ssn":1,"number":2}}`, `{"card":{"ssn":"[redacted]","number":"[redacted]"}}`},
+		{`{"_attachments":{"ssn":{"stub":true}}}`, `{"_attachments":{"ssn":{"stub":true}}}`},
+		// The strictest of all that mean a value counts, in whatever order they stand.
+		{`{"contacts":[{"email":"a","keys":{"p":1}},{"email":"a","keys":{"p":1,"q":[2]},"name":"b"},3]}`,
+			`{"contacts":[{"email":"[redacted]","keys":"[redacted]"},{"email":"` + hashed("a") + `","keys":{},"name":"b"},3]}`},
+		{`{"contacts":{"email":"a"}}`, `{"contacts":{"email":"a"}}`},
+		{`{"grid":[[1,2,3],[4,5],[6],7,{"1":8}]}`, `{"grid":[[1,null,3],[4,null],[6],7,{"1":8}]}`},
+		{`{"*":{"x":1,"y":2},"z":{"x":3}}`, `{"*":{"y":2},"z":{"x":3}}`},
 	} {
 		n := normalizer(t, normalize.Options{Declare: masks(), Salt: salt})
 		given := c.doc
@@ -136,7 +154,13 @@ func leaky(r *rand.Rand) string {
 	for range 1 + r.IntN(8) {
 		sep := []string{"", " ", "\n"}[r.IntN(3)]
 		var m string
-		switch r.IntN(6) {
+		switch r.IntN(9) {
+		case 8:
+			m = fmt.Sprintf(`"contacts":[%s,{"email":%s}, {"k":%s,"email" :%s,"keys":{"a":%s}}]`, harmless(), secret(), harmless(), secret(), secret())
+		case 7:
+			m = fmt.Sprintf(`"f%d":{"a":%s,"ssn":%s}`, r.IntN(4), harmless(), secret())
+		case 6:
+			m = fmt.Sprintf(`"grid":[[%s,%s],%s,[1,%s,%s]]`, harmless(), secret(), harmless(), secret(), harmless())
 		case 0:
 			m = []string{`"email"`, `"\u0065mail"`}[r.IntN(2)] + sep + ":" + secret()
 		case 1:
@@ -169,9 +193,66 @@ func TestMaskedIsJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, v := range want {
+			if inner, ok := v.(map[string]any); ok && inner["ssn"] != nil {
+				inner["ssn"] = "[redacted]"
+			}
 			if strings.HasPrefix(name, "f") && fmt.Sprint(have[name]) != fmt.Sprint(v) {
 				t.Fatalf("%s: %s: %s", doc, text, name)
 			}
 		}
+	}
+}
+
+// A run whose configuration lost a mask is refused, though no column tells of it.
+func TestMasksAreMissed(t *testing.T) {
+	type d = normalize.Declared
+	noted := normalizer(t, normalize.Options{Salt: salt, Declare: []d{
+		{Path: "a.b", Mask: "drop"}, {Path: "*.ssn", Mask: "hash"}, {Name: "email", Mask: "hash"}, {Name: "n", Type: "long"}}}).Masks()
+	if want := map[string]string{"a.b": "drop", "*.ssn": "hash"}; !maps.Equal(noted, want) {
+		t.Fatalf("noted %v, want %v", noted, want)
+	}
+	for _, c := range []struct {
+		declare []d
+		lost    string
+	}{
+		{[]d{{Path: "a.b", Mask: "drop"}, {Path: "*.ssn", Mask: "hash"}}, ""},
+		{[]d{{Path: "*.ssn", Mask: "hash"}}, "a.b"},
+		{[]d{{Path: "a.b", Mask: "drop"}}, "*.ssn"},
+		{[]d{{Path: "a.b", Mask: "none"}, {Path: "*.ssn", Mask: "none"}}, ""},
+		{[]d{{Path: "a.b", Type: "string", Mask: "none"}, {Path: "*.ssn", Mask: "redact"}}, ""},
+		{[]d{{Path: "a.b", Type: "string"}, {Path: "*.ssn", Mask: "redact"}}, "a.b"},
+		{[]d{{Path: "*.*", Mask: "drop"}}, ""},
+		{[]d{{Path: "*.*", Mask: "none"}}, "a.b"},
+		{[]d{{Path: "a.*", Mask: "drop"}, {Path: "x.ssn", Mask: "hash"}}, "*.ssn"},
+		{[]d{{Path: "a[*]", Mask: "drop"}, {Path: "*.ssn", Mask: "hash"}}, "a.b"},
+	} {
+		err := normalizer(t, normalize.Options{Salt: salt, Declare: c.declare}).CheckMasks(noted)
+		switch {
+		case c.lost == "" && err != nil:
+			t.Errorf("%v: %v", c.declare, err)
+		case c.lost != "" && (!errors.Is(err, normalize.ErrDeclared) || !strings.Contains(err.Error(), c.lost)):
+			t.Errorf("%v: %v, want %s to be missed", c.declare, err, c.lost)
+		}
+	}
+}
+
+// A masked column's mask may be taken back by path alone, and its note goes.
+func TestMaskTakenBack(t *testing.T) {
+	n := normalizer(t, normalize.Options{Declare: []normalize.Declared{{Name: "email", Mask: "redact"}}})
+	s := normalized(t, n, bodies(t, `{"email":"a"}`), nil).Schema
+	n = normalizer(t, normalize.Options{Declare: []normalize.Declared{{Path: "email", Mask: "none"}}})
+	if err := n.Check(s); err != nil {
+		t.Fatal(err)
+	}
+	r := normalized(t, n, bodies(t, `{"email":"a"}`), s)
+	if got := fields(t, r.Schema); at(r, 0, "email") != "a" || got != "email:string[declared]" {
+		t.Errorf("%v, %s", at(r, 0, "email"), got)
+	}
+	if err := normalizer(t, normalize.Options{}).Check(r.Schema); err != nil {
+		t.Errorf("the mask is missed after it was taken back: %v", err)
+	}
+	n = normalizer(t, normalize.Options{Salt: salt, Declare: []normalize.Declared{{Path: "*", Mask: "hash"}}})
+	if err := n.Check(s); err != nil {
+		t.Errorf("a wildcard covers the column: %v", err)
 	}
 }

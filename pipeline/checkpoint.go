@@ -2,13 +2,16 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -78,7 +81,59 @@ func (p *Ingest) checkColumns(ctx context.Context, v *table.View) error {
 	if err != nil {
 		return fmt.Errorf("compare the table's columns: %w", err)
 	}
+	if p.masked, err = CheckMasks(ctx, v, p.o.Normalizer); err != nil {
+		return fmt.Errorf("compare the table's masks: %w", err)
+	}
 	return nil
+}
+
+// CheckMasks holds the masks that our newest commit notes against those that are
+// declared now: an error of normalize.ErrDeclared where one was lost. It says
+// whether there is such a note.
+func CheckMasks(ctx context.Context, v *table.View, n *normalize.Normalizer) (noted bool, err error) {
+	text, at, err := masksOf(ctx, v)
+	if err != nil || text == "" {
+		return false, err
+	}
+	masks := map[string]string{}
+	if err := json.Unmarshal([]byte(text), &masks); err != nil {
+		return true, fmt.Errorf("%s of commit %s: %w", commitmeta.ExtraMasks, at, err)
+	}
+	if err := n.CheckMasks(masks); err != nil {
+		return true, fmt.Errorf("commit %s: %w", at, err)
+	}
+	return true, nil
+}
+
+// masksOf is the note of our newest commit. The archive is only read when no
+// commit of ours stands before it: most tables have no such note anywhere.
+func masksOf(ctx context.Context, v *table.View) (string, hudi.Time, error) {
+	for _, i := range slices.Backward(v.Writes()) {
+		b, err := v.Body(ctx, i)
+		if err != nil {
+			return "", "", err
+		}
+		if b.Extra[commitmeta.ExtraLayout] != "" {
+			return b.Extra[commitmeta.ExtraMasks], i.Time, nil
+		}
+	}
+	text, at, _, err := v.Extra(ctx, commitmeta.ExtraMasks)
+	return text, at.Time, err
+}
+
+// noteMasks puts the masks that no column tells of into a commit, so that a later
+// run misses the ones that its configuration lost. A table that had one goes on to
+// say that it has none.
+func (p *Ingest) noteMasks(extra map[string]string) {
+	masks := p.o.Normalizer.Masks()
+	if len(masks) == 0 && !p.masked {
+		return
+	}
+	text, err := json.Marshal(masks)
+	if err != nil { // strings always marshal
+		panic(err)
+	}
+	extra[commitmeta.ExtraMasks] = string(text)
 }
 
 // next is the checkpoint with this source's position moved; other sources'

@@ -190,6 +190,8 @@ type Ingest struct {
 	// moved says that the checkpoint has something to say beside the position:
 	// a purge sequence, or the end of a sweep.
 	moved bool
+	// masked says that the table notes masks.
+	masked bool
 	// purged are the documents of the last list of purges, which the server
 	// bounds (1,000 unless its _purged_infos_limit says otherwise).
 	purged map[string]bool
@@ -467,6 +469,7 @@ func (p *Ingest) body(next commitmeta.Checkpoint, schema *hudi.Schema, stats []c
 		commitmeta.ExtraLayout:     p.o.Layout.encode(),
 		commitmeta.ExtraStats:      p.uncommitted.Encode(),
 	}}
+	p.noteMasks(b.Extra)
 	for _, s := range stats {
 		b.Stats[s.Partition] = append(b.Stats[s.Partition], s)
 	}

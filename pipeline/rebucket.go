@@ -76,6 +76,13 @@ func carried(ctx context.Context, v *table.View, p Pins) (map[string]string, err
 			extra[key] = value
 		}
 	}
+	masks, _, err := masksOf(ctx, v)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", commitmeta.ExtraMasks, err)
+	}
+	if masks != "" {
+		extra[commitmeta.ExtraMasks] = masks
+	}
 	maps.Copy(extra, map[string]string{commitmeta.ExtraOrdering: or(p.Ordering, OrderingLeafSum), commitmeta.ExtraLayout: p.encode()})
 	return extra, nil
 }

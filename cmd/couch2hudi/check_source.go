@@ -241,6 +241,9 @@ func (c *checker) columns(ctx context.Context, cfg config.Config, t *checkedTabl
 	if err == nil {
 		err = n.Check(schema)
 	}
+	if err == nil {
+		_, err = pipeline.CheckMasks(ctx, t.view, n)
+	}
 	switch {
 	case errors.Is(err, normalize.ErrDeclared):
 		c.fail("table.columns", err, "")
