@@ -20,6 +20,9 @@ func (p *Ingest) restore(ctx context.Context, v *table.View) error {
 	if err := p.checkPinned(ctx, v); err != nil {
 		return err
 	}
+	if err := p.refilter(ctx, v); err != nil {
+		return err
+	}
 	text, at, found, err := v.Extra(ctx, commitmeta.ExtraCheckpoint)
 	if err != nil {
 		return fmt.Errorf("find the last checkpoint: %w", err)

@@ -86,6 +86,10 @@ type Events struct {
 	Committed func(Progress)
 	// Read is called when a part of a batch has arrived.
 	Read func(Reading)
+	// Refiltered is called at the start when rows of the table came through another
+	// filter than that of the run, which is the note's: a replay from the beginning
+	// would apply it to all.
+	Refiltered func(FilterNote)
 }
 
 // Reading says how far a batch is that is still open.
@@ -176,6 +180,7 @@ type Ingest struct {
 	// included; position is where the next batch begins.
 	checkpoint commitmeta.Checkpoint
 	position   changes.Position
+	filter     FilterNote
 	// seq is the database's sequence at position, for sources that have another
 	// position.
 	seq        string
@@ -433,6 +438,9 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 		return Progress{}, err
 	}
 	body := p.body(next, shaped.Schema, stats)
+	if err := p.noteFilter(body.Extra, g); err != nil {
+		return Progress{}, err
+	}
 	if p.o.Replay {
 		next = p.checkpoint
 		if err := p.replayBody(&body, g); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/filter"
 	"github.com/couch2hudi/couch2hudi/normalize"
 )
 
@@ -48,6 +49,13 @@ func newNormalizer(cfg config.Config, table string) (*normalize.Normalizer, erro
 		BareFolders: !cfg.Table.Partition.HiveStyle, PlainFolders: !cfg.Table.Partition.URLEncode,
 		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns,
 		Others: cfg.Columns.Others, Conflict: cfg.Columns.OnConflict, Salt: cfg.Columns.Salt.Reveal()}
+	if cfg.Source.Filter != "" {
+		f, err := filter.Compile(cfg.Source.Filter)
+		if err != nil {
+			return nil, &config.FieldError{Field: "source.filter", Err: err}
+		}
+		o.Filter = f
+	}
 	for _, d := range cfg.Columns.Declare {
 		o.Declare = append(o.Declare, normalize.Declared{Name: d.Name, Path: d.Path, Type: d.Type, Format: d.Format,
 			Required: d.Nullable != nil && !*d.Nullable, Conflict: d.OnConflict, Mask: d.Mask})

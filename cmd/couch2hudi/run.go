@@ -113,6 +113,12 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	}
 	defer func() { err = errors.Join(err, closeKeys()) }()
 	o.Events = show.events()
+	o.Events.Refiltered = func(n pipeline.FilterNote) {
+		log.Warn("rows of the table came through another filter", keyFilter, n.Filter, keyBefore, n.Before, keyNext, refilterHint(cfg))
+	}
+	if cfg.Source.Selector != "" {
+		log.Warn(selectorWarning, keySelector, cfg.Source.Selector)
+	}
 	o.Services = newServices(cfg, t, log)
 	p, err := pipeline.New(ctx, o)
 	if err != nil {
@@ -120,6 +126,18 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	}
 	log.Debug("following", keySource, cfg.Source.URL.String(), keyTable, cfg.Table.URL, keyLastSeq, string(p.Position()))
 	return atSince(p.Run(ctx), cfg, p)
+}
+
+// selectorWarning is what whoever sets source.selector has to know.
+const selectorWarning = "with source.selector the server tells nothing of deletions and of documents that stop matching: their rows stay in the table"
+
+// refilterHint is how a changed filter gets to the rows that are there.
+func refilterHint(cfg config.Config) string {
+	next := "run --replay reads the database from the beginning: until then documents that do not change keep their rows, or are missing"
+	if cfg.Table.Deletes == config.DeletesHard {
+		next += "; with table.deletes: hard add --rewrite, or documents that an earlier filter took away stay away"
+	}
+	return next
 }
 
 // check refuses flags that mean nothing together.
