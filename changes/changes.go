@@ -135,8 +135,31 @@ type Purger interface {
 	Read(ctx context.Context, ids []string) ([]Change, error)
 }
 
+// Acknowledged is a Source that wants to know what was made durable: it may give
+// up what it kept for a position before.
+type Acknowledged interface {
+	Source
+	// Committed says that everything up to a position is in a completed commit. It
+	// is called again with the last one after a start.
+	Committed(ctx context.Context, at Position) error
+}
+
+// Gapped is a Source that can be caught up with and yet know of more that it
+// cannot deliver, since something before it is missing or not whole.
+type Gapped interface {
+	Source
+	// Gap says what is missing, as an ErrChain; nil when nothing is. It speaks of
+	// the last Next.
+	Gap() error
+}
+
 // Sentinels that callers branch on.
 var (
+	// ErrChain: files that were carried here are not a whole chain: one is missing,
+	// changed, doubled, out of order or of another chain.
+	ErrChain = errors.New("the chain of files is broken")
+	// ErrBusy: another process writes there.
+	ErrBusy = errors.New("another process is at work there")
 	// ErrNotFound: the database, topic or folder does not exist.
 	ErrNotFound = errors.New("source does not exist")
 	// ErrUnauthorized: the credentials are missing, wrong or not enough.
