@@ -63,7 +63,7 @@ func sourceOptions(kind string) []string {
 	case KindKafka:
 		return []string{"group"}
 	case KindNDJSON:
-		return []string{"format", "consumed"}
+		return []string{"format", "consumed", "leaves"}
 	}
 	return nil
 }

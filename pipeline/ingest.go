@@ -230,7 +230,7 @@ func New(ctx context.Context, o Options) (*Ingest, error) {
 	if err := p.restore(ctx, v); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return p, p.acknowledge(ctx)
 }
 
 // Position is where the next batch begins.
@@ -402,12 +402,28 @@ func (p *Ingest) commit(ctx context.Context, v *table.View, g gathered, shaped n
 		}
 		return Progress{}, err
 	}
+	if err := p.acknowledge(ctx); err != nil {
+		return Progress{}, err
+	}
 	if k, ok := p.o.Index.(keeper); ok {
 		if err := k.Committed(ctx, x.Instant(), placed.Records); err != nil {
 			return Progress{}, fmt.Errorf("keep the keys of commit %s: %w", x.Instant(), err)
 		}
 	}
 	return progress, nil
+}
+
+// acknowledge tells the source what is in a completed commit.
+func (p *Ingest) acknowledge(ctx context.Context) error {
+	a, ok := p.o.Source.(changes.Acknowledged)
+	at := p.committed()
+	if !ok || p.o.Replay || at == "" {
+		return nil
+	}
+	if err := a.Committed(ctx, at); err != nil {
+		return fmt.Errorf("tell %s %q what is committed: %w", p.identity.Kind, p.identity.Name, err)
+	}
+	return nil
 }
 
 // keeper is an index that wants to be told what went where: it need not read

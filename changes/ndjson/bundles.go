@@ -110,7 +110,7 @@ func (b *bundles) missing(number int64, name string) (wait, error) {
 	case later > number:
 		return wait{reason: fmt.Sprintf("%s is missing, bundle %d is there", name, later), gap: true}, nil
 	case later == number:
-		return wait{reason: fmt.Sprintf("%s is missing, the bundle itself is there", name), gap: true}, nil
+		return wait{reason: name + " is missing, the bundle itself is there", gap: true}, nil
 	}
 	return wait{reason: name + " has not come"}, nil
 }

@@ -32,8 +32,8 @@ type file interface {
 type realDisk struct{}
 
 func (realDisk) create(path string) (file, error) {
-	const mode = 0o644                                                 // another user's process may carry it away
-	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode) //nolint:gosec // see mode
+	const mode = 0o644 // another user's process may carry it away
+	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
 }
 func (realDisk) rename(from, to string) error { return os.Rename(from, to) }
 func (realDisk) remove(path string) error     { return os.Remove(path) }

@@ -159,7 +159,8 @@ func (e *Exporter) recover() error {
 		if !stale && (!isData || number <= e.last.Number) {
 			continue
 		}
-		if err := e.o.disk.remove(filepath.Join(e.o.Folder, n.Name())); err != nil {
+		err := e.o.disk.remove(filepath.Join(e.o.Folder, n.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove an unfinished file: %w", err)
 		}
 	}
@@ -212,7 +213,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 }
 
 func (e *Exporter) limit() changes.Limit {
-	l := changes.Limit{Rows: partRows, Bytes: partBytes, Wait: e.o.Interval}
+	l := changes.Limit{Rows: partRows, Bytes: min(partBytes, e.o.Bytes), Wait: e.o.Interval}
 	if e.open != nil {
 		l.Wait = max(time.Millisecond, e.o.Interval-e.o.Clock().Sub(e.open.began))
 		l.Bytes = max(1, min(l.Bytes, e.o.Bytes-e.open.plain))

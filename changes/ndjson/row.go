@@ -107,9 +107,9 @@ type rowReader struct {
 
 // parsed is what a line has.
 type parsed struct {
-	id, docID, rev, valueRev string
-	hasDocID, docDeleted     bool
-	revs                     []string
+	docID, rev, valueRev string
+	hasDocID, docDeleted bool
+	revs                 []string
 	// rowErr and docErr are what was wrong with members of a row, of a document.
 	rowErr, docErr error
 }

@@ -175,7 +175,9 @@ func (w *plainWorld) Put(t *testing.T, id, body string) {
 	w.write(t, id, doc)
 }
 
-func (w *plainWorld) Delete(t *testing.T, id string) { w.write(t, id, map[string]any{"_deleted": true}) }
+func (w *plainWorld) Delete(t *testing.T, id string) {
+	w.write(t, id, map[string]any{"_deleted": true})
+}
 
 func TestSuiteOfPlainFiles(t *testing.T) {
 	changestest.Run(t, func(t *testing.T) changestest.World {

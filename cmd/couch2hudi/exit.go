@@ -59,9 +59,9 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, changes.ErrRecreated):
 		return exitRecreated
-	case errors.Is(err, changes.ErrPosition), isGone(err):
+	case errors.Is(err, changes.ErrPosition), errors.Is(err, changes.ErrChain), isGone(err):
 		return exitGone
-	case errors.Is(err, table.ErrHeld), errors.Is(err, table.ErrBusy):
+	case errors.Is(err, table.ErrHeld), errors.Is(err, table.ErrBusy), errors.Is(err, changes.ErrBusy):
 		return exitHeld
 	}
 	return exitFailed

@@ -33,7 +33,7 @@ func configFlags(c *cobra.Command, file *string) {
 func shapeFlags(c *cobra.Command, file *string) {
 	d := config.Default()
 	c.Flags().StringVarP(file, "config", "c", "", "config file (YAML); flags win over it")
-	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, or http(s)://host/db")
+	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, http(s)://host/db, or ndjson:///folder")
 	c.Flags().String("table-name", "", "the table's name (default: the database's)")
 	c.Flags().String("partition-field", "", "document field that partitions the table (default: none)")
 	c.Flags().String("partition-format", "", "how its times become folders, such as yyyyMMdd")

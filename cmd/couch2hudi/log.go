@@ -36,6 +36,8 @@ const (
 	keyKeys        = "keys"
 	keyDone        = "done"
 	keyEarliest    = "earliest"
+	keyFile        = "file"
+	keyBundle      = "bundle"
 )
 
 // newLogger writes text to a terminal and JSON elsewhere unless told otherwise.

@@ -39,7 +39,10 @@ func newRun(s streams) *cobra.Command {
 		Use:   "run --source URL --table URL",
 		Short: "Follow a CouchDB database into a table",
 		Long: `Follow a CouchDB database into an Apache Hudi table until stopped, or with
---once until caught up.
+--once until caught up. Instead of the database the source may be a folder into
+which the bundles of export are carried: ndjson:///folder, with
+?consumed=delete or ?consumed=move:/folder for what is in a commit, or
+?format=plain for files of other tools.
 
 The table's last commit holds the position: start it again and it goes on. Flags
 win over the config file. Secrets belong in the file as ${ENV} or file:PATH, or
@@ -125,7 +128,22 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 		return err
 	}
 	log.Debug("following", keySource, cfg.Source.URL.String(), keyTable, cfg.Table.URL, keyLastSeq, string(p.Position()))
-	return atSince(p.Run(ctx), cfg, p)
+	if err := p.Run(ctx); err != nil {
+		return atSince(err, cfg, p)
+	}
+	return gap(source, f)
+}
+
+// gap is what a run that ended at the end of its source could not get past.
+func gap(source changes.Source, f ingestFlags) error {
+	g, ok := source.(changes.Gapped)
+	if !ok || !f.once && !f.replay {
+		return nil
+	}
+	if err := g.Gap(); err != nil {
+		return fmt.Errorf("all before it is in the table: %w", err)
+	}
+	return nil
 }
 
 // selectorWarning is what whoever sets source.selector has to know.

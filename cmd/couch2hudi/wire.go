@@ -14,6 +14,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
+	"github.com/couch2hudi/couch2hudi/changes/ndjson"
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
@@ -33,7 +34,9 @@ func openSource(ctx context.Context, cfg config.Config, log *slog.Logger) (chang
 	switch u.Kind {
 	case config.KindCouchDB:
 		return openCouchDB(ctx, cfg, log)
-	case config.KindKafka, config.KindNDJSON:
+	case config.KindNDJSON:
+		return openFolder(u, cfg, log)
+	case config.KindKafka:
 		return nil, &usageError{err: fmt.Errorf("source %s: sources of kind %s are not built in", u, u.Kind)}
 	}
 	return nil, &usageError{err: fmt.Errorf("source %s: kind %q is not known", u, u.Kind)}
@@ -48,6 +51,52 @@ func openCouchDB(ctx context.Context, cfg config.Config, log *slog.Logger) (chan
 		return nil, &usageError{err: err, command: "couch2hudi run"}
 	}
 	return s, err
+}
+
+// openFolder opens the folder of files that a URL names.
+func openFolder(u config.SourceURL, cfg config.Config, log *slog.Logger) (changes.Source, error) {
+	o := ndjson.Options{Folder: u.Path, MaxRowBytes: int(cfg.Source.MaxRowBytes), Events: ndjson.Events{
+		Opened: func(file string) { log.Debug("reading", keyFile, file) },
+		Waiting: func(reason string) {
+			if reason != "" {
+				log.Info("waiting for files", keyReason, reason)
+			}
+		},
+		Warned: func(reason string) { log.Warn("source", keyReason, reason) },
+	}}
+	var err error
+	if o.Consumed, err = ndjson.ParseConsumed(u.Option("consumed")); err != nil {
+		return nil, &usageError{err: fmt.Errorf("source.url: %w", err)}
+	}
+	switch format := u.Option("format"); format {
+	case "plain":
+		o.Plain, o.Leaves = true, u.Option("leaves") == "all"
+	case "", "bundles":
+	default:
+		return nil, &usageError{err: fmt.Errorf("source.url: format=%s: write bundles or plain", format)}
+	}
+	return ndjson.Open(o)
+}
+
+// exporter writes a source into files.
+type exporter interface {
+	// Run ends when ctx is done, or when the source has nothing more.
+	Run(ctx context.Context) error
+	Close() error
+}
+
+// openExporter takes the folder that a URL names, and makes it when it is not there.
+func openExporter(ctx context.Context, source changes.Source, to string, o bundleLimits, show func(number, rows, bytes int64, seq string)) (exporter, error) {
+	u, err := config.ParseSourceURL(config.Secret(to))
+	if err != nil || u.Kind != config.KindNDJSON {
+		return nil, &usageError{err: errors.New("--to: write ndjson:///folder"), command: "couch2hudi export"}
+	}
+	const mode = 0o755 // another user's process may carry the bundles away
+	if err := os.MkdirAll(u.Path, mode); err != nil {
+		return nil, fmt.Errorf("make the folder of --to: %w", err)
+	}
+	return ndjson.NewExporter(ctx, source, ndjson.ExportOptions{Folder: u.Path, Bytes: o.bytes, Interval: o.interval, Once: o.once,
+		Written: func(m ndjson.Manifest) { show(m.Number, m.Rows, m.Bytes, m.LastSeq) }})
 }
 
 // sourceHint is what an error of a source says of the next step, "" when it says
