@@ -61,9 +61,9 @@ const fieldSource, fieldTable = "source.url", "table.url"
 func sourceOptions(kind string) []string {
 	switch kind {
 	case KindKafka:
-		return []string{"group"}
+		return []string{"group", "sasl", "tls"}
 	case KindNDJSON:
-		return []string{"format", "consumed", "leaves"}
+		return []string{"format", "consumed"}
 	}
 	return nil
 }

@@ -16,12 +16,6 @@ const (
 	keyDeletes     = "deletes"
 	keyReplayed    = "replayed"
 	keyQuarantined = "quarantined"
-	keyElsewhere   = "elsewhere"
-	keyLeft        = "left"
-	keyFilter      = "filter"
-	keyBefore      = "before"
-	keyNext        = "next"
-	keySelector    = "selector"
 	keyRescued     = "rescued"
 	keyFiles       = "files"
 	keyBytes       = "bytes"
@@ -36,8 +30,7 @@ const (
 	keyKeys        = "keys"
 	keyDone        = "done"
 	keyEarliest    = "earliest"
-	keyFile        = "file"
-	keyBundle      = "bundle"
+	keyPartitions  = "partitions"
 )
 
 // newLogger writes text to a terminal and JSON elsewhere unless told otherwise.
