@@ -18,6 +18,8 @@ const (
 	ExtraLayout   = "couch2hudi.layout"
 	// ExtraReplay holds where a backfill stands, as JSON.
 	ExtraReplay = "couch2hudi.replay"
+	// ExtraFilter holds the filter through which documents came, as JSON.
+	ExtraFilter = "couch2hudi.filter"
 	// ExtraStats holds the Stats of a batch as JSON.
 	ExtraStats = "couch2hudi.stats"
 	// ExtraMasks holds the masks that no column tells of, a JSON object from path

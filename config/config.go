@@ -49,6 +49,12 @@ type Source struct {
 	BatchRows int `yaml:"batch_rows"`
 	// IncludeDesign also takes design documents.
 	IncludeDesign bool `yaml:"include_design"`
+	// Filter is an expression over a document's fields: what it is not true of is not
+	// for the table, and deleted from it. Empty takes all.
+	Filter string `yaml:"filter"`
+	// Selector is a Mango selector, as JSON, by which the server leaves documents out.
+	// It tells nothing of deletions and of documents that stop matching.
+	Selector string `yaml:"selector"`
 	// SeqInterval asks for a sequence only on each k-th row of a backlog, which
 	// spares the server. columns.seq makes it 1.
 	SeqInterval int `yaml:"seq_interval"`
@@ -56,10 +62,8 @@ type Source struct {
 	MaxRowBytes Size `yaml:"max_row_bytes"`
 	// Timeout is how long any response but an idle feed may stay silent.
 	Timeout Duration `yaml:"timeout"`
-	// AcceptGap goes on where the source has lost changes that were not read.
-	AcceptGap bool `yaml:"accept_gap"`
-	Auth      Auth `yaml:"auth"`
-	TLS       TLS  `yaml:"tls"`
+	Auth    Auth     `yaml:"auth"`
+	TLS     TLS      `yaml:"tls"`
 
 	// reread resolves again what the file has. A func holds it, and a pointer
 	// that one, since fmt finds its way into everything else, secrets and all.

@@ -61,9 +61,9 @@ const fieldSource, fieldTable = "source.url", "table.url"
 func sourceOptions(kind string) []string {
 	switch kind {
 	case KindKafka:
-		return []string{"group", "sasl", "tls"}
+		return []string{"group"}
 	case KindNDJSON:
-		return []string{"format", "consumed"}
+		return []string{"format", "consumed", "leaves"}
 	}
 	return nil
 }

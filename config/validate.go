@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,6 +31,9 @@ func (s *Source) validate() error {
 	}
 	if strings.TrimSpace(s.Since) == "" {
 		errs = append(errs, wrong("source.since", "empty; write 0, now or a sequence"))
+	}
+	if s.Selector != "" && !jsonObject(s.Selector) {
+		errs = append(errs, wrong("source.selector", "not a JSON object; write one in quotes, such as '{\"type\": \"order\"}'"))
 	}
 	const least, most = 100 * time.Millisecond, 5 * time.Minute
 	errs = append(errs, between("source.heartbeat", s.Heartbeat, Duration(least), Duration(most)),
@@ -153,6 +157,11 @@ func (c *Config) memory() error {
 		return wrong("memory", "%s is less than %s", c.Memory, Size(least))
 	}
 	return nil
+}
+
+func jsonObject(s string) bool {
+	var o map[string]any
+	return json.Unmarshal([]byte(s), &o) == nil && o != nil
 }
 
 func oneOf(field, value string, allowed ...string) error {

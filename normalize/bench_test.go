@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/filter"
 	"github.com/couch2hudi/couch2hudi/hudi"
 )
 
@@ -101,6 +102,50 @@ func BenchmarkNormalize(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkFilter is BenchmarkNormalize with a filter that keeps all, half and none of
+// the documents (docs/adr/0033).
+func BenchmarkFilter(b *testing.B) {
+	docs, batch := sample(sampleRows)
+	for name, text := range map[string]string{
+		"all":  `type == "order" and total > 0 and address.country in ["FR", "DE"]`,
+		"half": `type == "order" and paid`,
+		"none": `type == "invoice"`,
+	} {
+		f, err := filter.Compile(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n, err := New(Options{Table: "t", Filter: f})
+		if err != nil {
+			b.Fatal(err)
+		}
+		first, err := n.Normalize(batch, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			measured(b, docs, func() {
+				if _, err := n.Normalize(batch, first.Schema); err != nil {
+					b.Fatal(err)
+				}
+			})
+		})
+	}
+	f, err := filter.Compile(`type == "order" and total > 0 and address.country in ["FR", "DE"]`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("match alone", func(b *testing.B) {
+		measured(b, docs, func() {
+			for _, d := range docs {
+				if !f.Match(d) {
+					b.Fatal("no match")
+				}
+			}
+		})
+	})
 }
 
 // BenchmarkScan walks over documents and bounds their members, by this

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/filter"
 	"github.com/couch2hudi/couch2hudi/hudi"
 )
 
@@ -81,6 +82,10 @@ type Options struct {
 	Others, Conflict string
 	// Salt is the secret of MaskHash.
 	Salt string
+	// Filter says whether a document, as it is before anything is masked, is for the
+	// table; nil takes all. Those that are not, and all deletions, become changes that
+	// are Elsewhere. What is no JSON text is rejected, whatever the answer.
+	Filter *filter.Filter
 }
 
 // Errors of New and Normalize.
@@ -232,6 +237,7 @@ func (o Options) withDefaults() Options {
 // source as a whole does not fit, and that nothing was made.
 func (n *Normalizer) Normalize(b changes.Batch, s *hudi.Schema) (Result, error) {
 	defer n.forget()
+	b.Changes = n.sift(b.Changes)
 	if n.mask != nil {
 		b.Changes = n.mask.changes(b.Changes)
 	}

@@ -73,13 +73,14 @@ func (s *Survey) Broken() int { return s.broken }
 // Add looks at the documents of a batch, which it does not keep. Deleted ones, and
 // those that are not for the table, have no columns.
 func (s *Survey) Add(b changes.Batch) {
-	for i := range b.Changes {
-		c := &b.Changes[i]
+	all := s.n.sift(b.Changes)
+	for i := range all {
+		c := &all[i]
 		if c.Deleted || c.Elsewhere {
 			continue
 		}
 		if s.n.mask != nil {
-			c = &s.n.mask.changes(b.Changes[i : i+1])[0]
+			c = &s.n.mask.changes(all[i : i+1])[0]
 		}
 		s.turn++
 		s.values = s.values[:0]

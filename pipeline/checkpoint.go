@@ -20,6 +20,9 @@ func (p *Ingest) restore(ctx context.Context, v *table.View) error {
 	if err := p.checkPinned(ctx, v); err != nil {
 		return err
 	}
+	if err := p.refilter(ctx, v); err != nil {
+		return err
+	}
 	text, at, found, err := v.Extra(ctx, commitmeta.ExtraCheckpoint)
 	if err != nil {
 		return fmt.Errorf("find the last checkpoint: %w", err)
@@ -140,9 +143,10 @@ func (p *Ingest) noteMasks(extra map[string]string) {
 // entries are copied forward.
 func (p *Ingest) next(b changes.Batch) (commitmeta.Checkpoint, error) {
 	c := commitmeta.Checkpoint{Version: 1, Sources: maps.Clone(p.checkpoint.Sources)}
+	before := p.checkpoint.Sources[p.name]
+	// A source may not know its incarnation before anything has come.
 	s := commitmeta.Source{Kind: p.identity.Kind, Name: p.identity.Name,
-		Incarnation: p.identity.Incarnation, Epoch: p.epoch(), PurgeSeq: p.identity.PurgeSeq,
-		Sweep: p.checkpoint.Sources[p.name].Sweep}
+		Incarnation: or(p.identity.Incarnation, before.Incarnation), Epoch: p.epoch(), PurgeSeq: p.identity.PurgeSeq, Sweep: before.Sweep}
 	if err := s.SetPosition(string(b.Last), or(b.Seq, p.seq)); err != nil {
 		return c, fmt.Errorf("checkpoint of %s %q: %w", s.Kind, s.Name, err)
 	}

@@ -86,6 +86,10 @@ type Events struct {
 	Committed func(Progress)
 	// Read is called when a part of a batch has arrived.
 	Read func(Reading)
+	// Refiltered is called at the start when rows of the table came through another
+	// filter than that of the run, which is the note's: a replay from the beginning
+	// would apply it to all.
+	Refiltered func(FilterNote)
 }
 
 // Reading says how far a batch is that is still open.
@@ -176,6 +180,7 @@ type Ingest struct {
 	// included; position is where the next batch begins.
 	checkpoint commitmeta.Checkpoint
 	position   changes.Position
+	filter     FilterNote
 	// seq is the database's sequence at position, for sources that have another
 	// position.
 	seq        string
@@ -225,7 +230,7 @@ func New(ctx context.Context, o Options) (*Ingest, error) {
 	if err := p.restore(ctx, v); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return p, p.acknowledge(ctx)
 }
 
 // Position is where the next batch begins.
@@ -397,12 +402,28 @@ func (p *Ingest) commit(ctx context.Context, v *table.View, g gathered, shaped n
 		}
 		return Progress{}, err
 	}
+	if err := p.acknowledge(ctx); err != nil {
+		return Progress{}, err
+	}
 	if k, ok := p.o.Index.(keeper); ok {
 		if err := k.Committed(ctx, x.Instant(), placed.Records); err != nil {
 			return Progress{}, fmt.Errorf("keep the keys of commit %s: %w", x.Instant(), err)
 		}
 	}
 	return progress, nil
+}
+
+// acknowledge tells the source what is in a completed commit.
+func (p *Ingest) acknowledge(ctx context.Context) error {
+	a, ok := p.o.Source.(changes.Acknowledged)
+	at := p.committed()
+	if !ok || p.o.Replay || at == "" {
+		return nil
+	}
+	if err := a.Committed(ctx, at); err != nil {
+		return fmt.Errorf("tell %s %q what is committed: %w", p.identity.Kind, p.identity.Name, err)
+	}
+	return nil
 }
 
 // keeper is an index that wants to be told what went where: it need not read
@@ -433,6 +454,9 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 		return Progress{}, err
 	}
 	body := p.body(next, shaped.Schema, stats)
+	if err := p.noteFilter(body.Extra, g); err != nil {
+		return Progress{}, err
+	}
 	if p.o.Replay {
 		next = p.checkpoint
 		if err := p.replayBody(&body, g); err != nil {

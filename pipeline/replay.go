@@ -18,12 +18,14 @@ type backfill struct {
 	Seq   string `json:"seq"`
 	// Incarnation is the database's that Seq is of.
 	Incarnation string `json:"incarnation,omitempty"`
+	// Filter is the one that it reads through.
+	Filter string `json:"filter,omitempty"`
 	// Done says that it has read to the end.
 	Done bool `json:"done,omitempty"`
 }
 
 // replayed turns to the backfill, if one is asked for: it begins at Since, or
-// goes on with the one that was stopped.
+// goes on with the one that was stopped, unless the filter is another one now.
 func (p *Ingest) replayed(ctx context.Context, v *table.View) error {
 	if !p.o.Replay {
 		return nil
@@ -40,7 +42,7 @@ func (p *Ingest) replayed(ctx context.Context, v *table.View) error {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return fmt.Errorf("replay of commit %s: %w", at.Time, err)
 	}
-	if !r.Done && r.Since == string(p.o.Since) && r.Incarnation == p.identity.Incarnation {
+	if !r.Done && r.Since == string(p.o.Since) && r.Incarnation == p.identity.Incarnation && r.Filter == p.o.Normalizer.Filter() {
 		p.position = changes.Position(r.Seq)
 	}
 	return nil
@@ -50,7 +52,7 @@ func (p *Ingest) replayed(ctx context.Context, v *table.View) error {
 // copies the follower's last_seq and checkpoint unchanged, if there are any.
 func (p *Ingest) replayBody(b *commitmeta.Body, g gathered) error {
 	at, err := json.Marshal(backfill{Since: string(p.o.Since), Seq: string(g.batch.Last),
-		Incarnation: p.identity.Incarnation, Done: g.batch.CaughtUp})
+		Incarnation: p.identity.Incarnation, Filter: p.o.Normalizer.Filter(), Done: g.batch.CaughtUp})
 	if err != nil {
 		return fmt.Errorf("render replay: %w", err)
 	}

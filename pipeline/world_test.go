@@ -51,6 +51,8 @@ type world struct {
 	tune   func(*pipeline.Options)
 	follow func(*couchdb.Options)
 	watch  func(*couchdb.Source) changes.Source
+	// shape changes the options of the next normalizers.
+	shape func(*normalize.Options)
 	// pinned are further properties of the table when it is made.
 	pinned map[string]string
 	// ignore is a document that the table cannot be equal in.
@@ -147,6 +149,9 @@ func (w *world) options(source changes.Source, t *table.Table, since changes.Pos
 	if w.partitioned {
 		n.PartitionField, n.PartitionFormat, n.PartitionName = "day", "yyyyMMdd", "pt"
 		n.BareFolders, n.PlainFolders = w.bare, w.plain
+	}
+	if w.shape != nil {
+		w.shape(&n)
 	}
 	shaper, err := normalize.New(n)
 	if err != nil {

@@ -209,6 +209,15 @@ func (c *client) changes(ctx context.Context, query url.Values, quiet time.Durat
 	return c.ask(ctx, query, nil, quiet)
 }
 
+// feed is changes through the selector, if there is one.
+func (c *client) feed(ctx context.Context, query url.Values, quiet time.Duration) (*stream, error) {
+	if c.opts.Selector == "" {
+		return c.changes(ctx, query, quiet)
+	}
+	query.Set("filter", "_selector")
+	return c.ask(ctx, query, []byte(`{"selector":`+c.opts.Selector+`}`), quiet)
+}
+
 // ask is changes with a body, which makes the request a POST.
 func (c *client) ask(ctx context.Context, query url.Values, body []byte, quiet time.Duration) (*stream, error) {
 	var open *stream

@@ -66,7 +66,7 @@ func (s *Source) follow(ctx context.Context, l *live, since changes.Position) er
 	q.Set("heartbeat", strconv.FormatInt(s.opts.Heartbeat.Milliseconds(), 10))
 	const missed = 3
 	s.client.doubt()
-	st, err := s.client.changes(ctx, q, missed*s.opts.Heartbeat)
+	st, err := s.client.feed(ctx, q, missed*s.opts.Heartbeat)
 	if err != nil {
 		return err
 	}

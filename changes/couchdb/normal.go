@@ -81,7 +81,7 @@ func (s *Source) response(ctx context.Context, b *batch, limit int) (n int, err 
 	if s.opts.SeqInterval > 1 {
 		q.Set("seq_interval", strconv.Itoa(s.opts.SeqInterval))
 	}
-	st, err := s.client.changes(ctx, q, s.opts.Timeout)
+	st, err := s.client.feed(ctx, q, s.opts.Timeout)
 	if err != nil {
 		return 0, err
 	}

@@ -61,6 +61,10 @@ type Options struct {
 	SeqInterval int
 	// IncludeDesign also yields design documents.
 	IncludeDesign bool
+	// Selector is a Mango selector as JSON: the server leaves out what it does not
+	// match, deletions and documents that stop matching among it. Purges are not
+	// looked for then. Empty for none.
+	Selector string
 	// MaxRowBytes is the largest row that is read; a larger one is an error
 	// that names the document. 64 MiB by default.
 	MaxRowBytes int

@@ -205,6 +205,7 @@ func (c *checker) config(cfg config.Config, loaded error, flagged bool) bool {
 		c.warn("config.password", "write ${COUCHDB_PASSWORD} into source.url of a config file, or set COUCH2HUDI_USER and COUCH2HUDI_PASSWORD",
 			"the password is on the command line, where every user of this machine sees it")
 	}
+	c.selector(cfg)
 	if u.Kind == config.KindCouchDB && strings.HasPrefix(u.Server, "http://") && u.Password != "" && !loopback(u.Server) {
 		c.warn("config.tls", "use couchdbs:// or https://", "the password goes to %s without TLS", u.Server)
 	}

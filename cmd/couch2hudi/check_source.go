@@ -154,6 +154,7 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 	position, begun := since, false
 	if t.view != nil {
 		c.pins(ctx, cfg, t)
+		c.filter(ctx, cfg, t)
 		position, begun = c.checkpoint(ctx, cfg, t, s, since)
 	} else if !t.there {
 		c.ok("resume", "no table yet: run begins at %s", cfg.Source.Since)

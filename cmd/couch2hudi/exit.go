@@ -55,13 +55,13 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &usage), errors.As(err, &since):
 		return exitUsage
-	case errors.Is(err, config.ErrConfig), errors.Is(err, pipeline.ErrPinned), errors.Is(err, changes.ErrLeaves), errors.Is(err, normalize.ErrDeclared), errors.Is(err, table.ErrNoInstant):
+	case errors.Is(err, config.ErrConfig), errors.Is(err, pipeline.ErrPinned), errors.Is(err, normalize.ErrDeclared), errors.Is(err, table.ErrNoInstant):
 		return exitUsage
 	case errors.Is(err, changes.ErrRecreated):
 		return exitRecreated
-	case errors.Is(err, changes.ErrPosition), isGone(err):
+	case errors.Is(err, changes.ErrPosition), errors.Is(err, changes.ErrChain), isGone(err):
 		return exitGone
-	case errors.Is(err, table.ErrHeld), errors.Is(err, table.ErrBusy):
+	case errors.Is(err, table.ErrHeld), errors.Is(err, table.ErrBusy), errors.Is(err, changes.ErrBusy):
 		return exitHeld
 	}
 	return exitFailed

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/filter"
 	"github.com/couch2hudi/couch2hudi/normalize"
 )
 
@@ -17,7 +18,6 @@ func configFlags(c *cobra.Command, file *string) {
 	shapeFlags(c, file)
 	c.Flags().String("table", "", "file:///path or a bare path")
 	c.Flags().String("index", d.Table.Index, "how keys are found, for the table's life: bloom, or bucket (the id's hash names the file)")
-	c.Flags().String("ordering", d.Table.Ordering, "what orders two states of a document, for the table's life: leaf-sum, or generation for sources without leaf revisions")
 	c.Flags().Int("buckets", d.Table.Buckets, "with --index bucket: file groups in each partition, for the table's life (see rebucket)")
 	c.Flags().String("since", d.Source.Since, "where to begin when the table has no checkpoint: 0, now, or a seq")
 	c.Flags().Duration("commit-interval", time.Duration(d.Commit.Interval), "close a commit this long after its first row")
@@ -33,7 +33,7 @@ func configFlags(c *cobra.Command, file *string) {
 func shapeFlags(c *cobra.Command, file *string) {
 	d := config.Default()
 	c.Flags().StringVarP(file, "config", "c", "", "config file (YAML); flags win over it")
-	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, or http(s)://host/db; kafka://broker:9092,broker:9092/topic?group=NAME")
+	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, http(s)://host/db, or ndjson:///folder")
 	c.Flags().String("table-name", "", "the table's name (default: the database's)")
 	c.Flags().String("partition-field", "", "document field that partitions the table (default: none)")
 	c.Flags().String("partition-format", "", "how its times become folders, such as yyyyMMdd")
@@ -49,6 +49,13 @@ func newNormalizer(cfg config.Config, table string) (*normalize.Normalizer, erro
 		BareFolders: !cfg.Table.Partition.HiveStyle, PlainFolders: !cfg.Table.Partition.URLEncode,
 		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns,
 		Others: cfg.Columns.Others, Conflict: cfg.Columns.OnConflict, Salt: cfg.Columns.Salt.Reveal()}
+	if cfg.Source.Filter != "" {
+		f, err := filter.Compile(cfg.Source.Filter)
+		if err != nil {
+			return nil, &config.FieldError{Field: "source.filter", Err: err}
+		}
+		o.Filter = f
+	}
 	for _, d := range cfg.Columns.Declare {
 		o.Declare = append(o.Declare, normalize.Declared{Name: d.Name, Path: d.Path, Type: d.Type, Format: d.Format,
 			Required: d.Nullable != nil && !*d.Nullable, Conflict: d.OnConflict, Mask: d.Mask})

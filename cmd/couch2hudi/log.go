@@ -16,6 +16,12 @@ const (
 	keyDeletes     = "deletes"
 	keyReplayed    = "replayed"
 	keyQuarantined = "quarantined"
+	keyElsewhere   = "elsewhere"
+	keyLeft        = "left"
+	keyFilter      = "filter"
+	keyBefore      = "before"
+	keyNext        = "next"
+	keySelector    = "selector"
 	keyRescued     = "rescued"
 	keyFiles       = "files"
 	keyBytes       = "bytes"
@@ -30,7 +36,8 @@ const (
 	keyKeys        = "keys"
 	keyDone        = "done"
 	keyEarliest    = "earliest"
-	keyPartitions  = "partitions"
+	keyFile        = "file"
+	keyBundle      = "bundle"
 )
 
 // newLogger writes text to a terminal and JSON elsewhere unless told otherwise.

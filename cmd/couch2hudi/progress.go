@@ -77,7 +77,7 @@ func (p *progress) committed(c pipeline.Progress) {
 	}
 	p.log.Info("committed", keyInstant, string(c.Instant), keyRows, c.Stats.Rows, keyInserts, c.Stats.Inserts,
 		keyUpserts, c.Stats.Upserts, keyDeletes, c.Stats.Deletes, keyReplayed, c.Stats.Replayed,
-		keyRescued, c.Stats.Rescued, keyQuarantined, c.Stats.Quarantined, keyFiles, c.Files, keyBytes, c.Bytes,
+		keyRescued, c.Stats.Rescued, keyQuarantined, c.Stats.Quarantined, keyElsewhere, c.Stats.Elsewhere, keyLeft, c.Stats.Left, keyFiles, c.Files, keyBytes, c.Bytes,
 		keyPending, c.Pending, keyTook, c.Took, keyLastSeq, c.LastSeq)
 }
 

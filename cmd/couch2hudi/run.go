@@ -39,7 +39,10 @@ func newRun(s streams) *cobra.Command {
 		Use:   "run --source URL --table URL",
 		Short: "Follow a CouchDB database into a table",
 		Long: `Follow a CouchDB database into an Apache Hudi table until stopped, or with
---once until caught up.
+--once until caught up. Instead of the database the source may be a folder into
+which the bundles of export are carried: ndjson:///folder, with
+?consumed=delete or ?consumed=move:/folder for what is in a commit, or
+?format=plain for files of other tools.
 
 The table's last commit holds the position: start it again and it goes on. Flags
 win over the config file. Secrets belong in the file as ${ENV} or file:PATH, or
@@ -48,8 +51,7 @@ in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
   couch2hudi run -c couch2hudi.yaml --once
   couch2hudi run --source http://localhost:5984/shop --table ./shop-table \
       --partition-field createdAt --partition-format yyyyMMdd --commit-interval 10s
-  couch2hudi run -c couch2hudi.yaml --index bucket --buckets 64
-  couch2hudi run --source 'kafka://b1:9092,b2:9092/couchdb.binlog?group=tables' --table ./shop-table`,
+  couch2hudi run -c couch2hudi.yaml --index bucket --buckets 64`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(c, file)
 			if err != nil {
@@ -68,7 +70,6 @@ in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
 	c.Flags().BoolVar(&f.replay, "replay", false, "backfill: read from --since to the end although the table has a checkpoint, which stays")
 	c.Flags().BoolVar(&f.rewrite, "rewrite", false, "with --replay: write rows again that the table holds (after a change of columns)")
 	c.Flags().BoolVar(&f.acceptRecreated, "accept-recreated", false, "the database was deleted and created again: begin a new epoch")
-	c.Flags().Bool("accept-gap", false, "the source has lost changes that were not read (Kafka's retention): go on from what is there")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait while another writer holds the table, instead of exit 5")
 	return c
 }
@@ -115,13 +116,46 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	}
 	defer func() { err = errors.Join(err, closeKeys()) }()
 	o.Events = show.events()
+	o.Events.Refiltered = func(n pipeline.FilterNote) {
+		log.Warn("rows of the table came through another filter", keyFilter, n.Filter, keyBefore, n.Before, keyNext, refilterHint(cfg))
+	}
+	if cfg.Source.Selector != "" {
+		log.Warn(selectorWarning, keySelector, cfg.Source.Selector)
+	}
 	o.Services = newServices(cfg, t, log)
 	p, err := pipeline.New(ctx, o)
 	if err != nil {
 		return err
 	}
 	log.Debug("following", keySource, cfg.Source.URL.String(), keyTable, cfg.Table.URL, keyLastSeq, string(p.Position()))
-	return atSince(p.Run(ctx), cfg, p)
+	if err := p.Run(ctx); err != nil {
+		return atSince(err, cfg, p)
+	}
+	return gap(source, f)
+}
+
+// gap is what a run that ended at the end of its source could not get past.
+func gap(source changes.Source, f ingestFlags) error {
+	g, ok := source.(changes.Gapped)
+	if !ok || !f.once && !f.replay {
+		return nil
+	}
+	if err := g.Gap(); err != nil {
+		return fmt.Errorf("all before it is in the table: %w", err)
+	}
+	return nil
+}
+
+// selectorWarning is what whoever sets source.selector has to know.
+const selectorWarning = "with source.selector the server tells nothing of deletions and of documents that stop matching: their rows stay in the table"
+
+// refilterHint is how a changed filter gets to the rows that are there.
+func refilterHint(cfg config.Config) string {
+	next := "run --replay reads the database from the beginning: until then documents that do not change keep their rows, or are missing"
+	if cfg.Table.Deletes == config.DeletesHard {
+		next += "; with table.deletes: hard add --rewrite, or documents that an earlier filter took away stay away"
+	}
+	return next
 }
 
 // check refuses flags that mean nothing together.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 	_ "time/tzdata" // zones by name, in images without a zone database too
 
@@ -15,7 +14,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
-	"github.com/couch2hudi/couch2hudi/changes/kafka"
+	"github.com/couch2hudi/couch2hudi/changes/ndjson"
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
@@ -35,9 +34,9 @@ func openSource(ctx context.Context, cfg config.Config, log *slog.Logger) (chang
 	switch u.Kind {
 	case config.KindCouchDB:
 		return openCouchDB(ctx, cfg, log)
-	case config.KindKafka:
-		return openKafka(cfg, u, log)
 	case config.KindNDJSON:
+		return openFolder(u, cfg, log)
+	case config.KindKafka:
 		return nil, &usageError{err: fmt.Errorf("source %s: sources of kind %s are not built in", u, u.Kind)}
 	}
 	return nil, &usageError{err: fmt.Errorf("source %s: kind %q is not known", u, u.Kind)}
@@ -54,48 +53,50 @@ func openCouchDB(ctx context.Context, cfg config.Config, log *slog.Logger) (chan
 	return s, err
 }
 
-// openKafka opens the topic that the config names.
-func openKafka(cfg config.Config, u config.SourceURL, log *slog.Logger) (changes.Source, error) {
-	c, err := kafkaCluster(cfg, u)
-	if err != nil {
-		return nil, err
-	}
-	s, err := kafka.Open(kafka.Options{Cluster: c, Topic: u.Database, Group: u.Option("group"), Leaves: cfg.Table.Ordering == config.OrderingLeafSum,
-		AcceptGap: cfg.Source.AcceptGap, Memory: int64(cfg.Memory), MaxBatch: int(cfg.Source.MaxRowBytes), Events: kafkaEvents(log)})
-	if errors.Is(err, kafka.ErrOptions) {
-		return nil, &usageError{err: err, command: "couch2hudi run"}
-	}
-	return s, err
-}
-
-// kafkaCluster says which brokers a URL names and how the config speaks to them.
-func kafkaCluster(cfg config.Config, u config.SourceURL) (kafka.Cluster, error) {
-	c := kafka.Cluster{Brokers: strings.Split(u.Server, ","), User: u.User, Password: u.Password.Reveal(), Mechanism: u.Option("sasl")}
-	if user := os.Getenv(envUser); user != "" && u.User == "" {
-		c.User, c.Password = user, os.Getenv(envPassword)
-	}
-	if u.Option("tls") != "true" {
-		return c, nil
-	}
-	files := cfg.Source.TLS
-	var err error
-	c.TLS, err = kafka.TLSFiles{CA: files.CA, Cert: files.Cert, Key: files.Key, ServerName: files.ServerName, InsecureSkipVerify: files.InsecureSkipVerify}.Config()
-	if err != nil {
-		return c, &usageError{err: err, command: "couch2hudi run"}
-	}
-	return c, nil
-}
-
-// kafkaEvents logs what an operator should know.
-func kafkaEvents(log *slog.Logger) kafka.Events {
-	return kafka.Events{
-		Retried: func(err error, wait time.Duration) {
-			log.Warn("kafka failed, trying again", keyReason, err.Error(), keyWait, wait)
+// openFolder opens the folder of files that a URL names.
+func openFolder(u config.SourceURL, cfg config.Config, log *slog.Logger) (changes.Source, error) {
+	o := ndjson.Options{Folder: u.Path, MaxRowBytes: int(cfg.Source.MaxRowBytes), Events: ndjson.Events{
+		Opened: func(file string) { log.Debug("reading", keyFile, file) },
+		Waiting: func(reason string) {
+			if reason != "" {
+				log.Info("waiting for files", keyReason, reason)
+			}
 		},
-		Gap:        func(err error) { log.Warn("going on over a gap", keyReason, err.Error()) },
-		Warned:     func(reason string) { log.Warn("kafka", keyReason, reason) },
-		Partitions: func(n int) { log.Info("the topic has more partitions", keyPartitions, n) },
+		Warned: func(reason string) { log.Warn("source", keyReason, reason) },
+	}}
+	var err error
+	if o.Consumed, err = ndjson.ParseConsumed(u.Option("consumed")); err != nil {
+		return nil, &usageError{err: fmt.Errorf("source.url: %w", err)}
 	}
+	switch format := u.Option("format"); format {
+	case "plain":
+		o.Plain, o.Leaves = true, u.Option("leaves") == "all"
+	case "", "bundles":
+	default:
+		return nil, &usageError{err: fmt.Errorf("source.url: format=%s: write bundles or plain", format)}
+	}
+	return ndjson.Open(o)
+}
+
+// exporter writes a source into files.
+type exporter interface {
+	// Run ends when ctx is done, or when the source has nothing more.
+	Run(ctx context.Context) error
+	Close() error
+}
+
+// openExporter takes the folder that a URL names, and makes it when it is not there.
+func openExporter(ctx context.Context, source changes.Source, to string, o bundleLimits, show func(number, rows, bytes int64, seq string)) (exporter, error) {
+	u, err := config.ParseSourceURL(config.Secret(to))
+	if err != nil || u.Kind != config.KindNDJSON {
+		return nil, &usageError{err: errors.New("--to: write ndjson:///folder"), command: "couch2hudi export"}
+	}
+	const mode = 0o755 // another user's process may carry the bundles away
+	if err := os.MkdirAll(u.Path, mode); err != nil {
+		return nil, fmt.Errorf("make the folder of --to: %w", err)
+	}
+	return ndjson.NewExporter(ctx, source, ndjson.ExportOptions{Folder: u.Path, Bytes: o.bytes, Interval: o.interval, Once: o.once,
+		Written: func(m ndjson.Manifest) { show(m.Number, m.Rows, m.Bytes, m.LastSeq) }})
 }
 
 // sourceHint is what an error of a source says of the next step, "" when it says
@@ -116,7 +117,7 @@ func sourceOptions(cfg config.Config) couchdb.Options {
 		TLSFiles: couchdb.TLSFiles{CA: files.CA, Cert: files.Cert, Key: files.Key,
 			ServerName: files.ServerName, InsecureSkipVerify: files.InsecureSkipVerify},
 		Heartbeat: time.Duration(src.Heartbeat), Timeout: time.Duration(src.Timeout),
-		BatchRows: src.BatchRows, SeqInterval: src.SeqInterval, MaxRowBytes: int(src.MaxRowBytes), IncludeDesign: src.IncludeDesign}
+		BatchRows: src.BatchRows, SeqInterval: src.SeqInterval, MaxRowBytes: int(src.MaxRowBytes), IncludeDesign: src.IncludeDesign, Selector: src.Selector}
 	if cfg.Columns.Seq {
 		o.SeqInterval = 1 // the column wants the sequence of every row
 	}
@@ -342,10 +343,6 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 	if source != "" {
 		cfg.Source.URL = config.Secret(source)
 	}
-	if flags.Changed("accept-gap") {
-		cfg.Source.AcceptGap, _ = flags.GetBool("accept-gap")
-	}
-	set("ordering", &cfg.Table.Ordering)
 	set("table", &cfg.Table.URL)
 	set("since", &cfg.Source.Since)
 	set("table-name", &cfg.Table.Name)

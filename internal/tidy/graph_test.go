@@ -26,6 +26,7 @@ func graph() map[string][]string {
 		"storage/storagetest": {"storage"},
 
 		"config":             {},
+		"filter":             {},
 		"hudi":               {},
 		"internal/bloom":     {},
 		"internal/couchfake": {},
@@ -36,7 +37,7 @@ func graph() map[string][]string {
 		"commitmeta":     {"hudi", "internal/avro"},
 		"hudi/logfile":   {"hudi", "internal/avro"},
 		"hudi/basefile":  {"hudi", "internal/avro", "internal/bloom"},
-		"normalize":      {"changes", "hudi"},
+		"normalize":      {"changes", "filter", "hudi"},
 		"hudi/timeline":  {"hudi", "commitmeta", "storage", "hudi/logfile", "hudi/basefile"},
 		"table":          {"hudi", "hudi/timeline", "commitmeta", "storage"},
 		"reader":         {"hudi", "hudi/basefile", "hudi/logfile", "hudi/timeline", "commitmeta", "table"},
