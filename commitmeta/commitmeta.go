@@ -16,6 +16,8 @@ const (
 	// ExtraOrdering and ExtraLayout hold what the table pins.
 	ExtraOrdering = "couch2hudi.ordering"
 	ExtraLayout   = "couch2hudi.layout"
+	// ExtraLine holds where the table stands among those of its group, as JSON.
+	ExtraLine = "couch2hudi.line"
 	// ExtraReplay holds where a backfill stands, as JSON.
 	ExtraReplay = "couch2hudi.replay"
 	// ExtraFilter holds the filter through which documents came, as JSON.

@@ -200,6 +200,10 @@ type Ingest struct {
 	// purged are the documents of the last list of purges, which the server
 	// bounds (1,000 unless its _purged_infos_limit says otherwise).
 	purged map[string]bool
+	// line is where the table stands among those of its group, nil without one; own
+	// makes of changes that did not come with a batch what they are to the table.
+	line *line
+	own  func([]changes.Change) ([]changes.Change, error)
 }
 
 // New prepares an Ingest: it rolls back what a dead writer left, finds the
@@ -290,6 +294,11 @@ func (p *Ingest) Step(ctx context.Context) (Progress, error) {
 	if err != nil {
 		return Progress{}, fmt.Errorf("read %s %q: %w", p.identity.Kind, p.identity.Name, err)
 	}
+	return p.take(ctx, g)
+}
+
+// take makes a commit of a batch, and what is due behind it.
+func (p *Ingest) take(ctx context.Context, g gathered) (Progress, error) {
 	began := p.o.Clock()
 	if err := p.reread(ctx, &g.batch); err != nil {
 		return Progress{}, err
@@ -494,6 +503,11 @@ func (p *Ingest) body(next commitmeta.Checkpoint, schema *hudi.Schema, stats []c
 		commitmeta.ExtraStats:      p.uncommitted.Encode(),
 	}}
 	p.noteMasks(b.Extra)
+	if p.line != nil {
+		at, l := next.Sources[p.name], *p.line
+		l.At = changes.Position(at.Position())
+		b.Extra[commitmeta.ExtraLine] = l.encode()
+	}
 	for _, s := range stats {
 		b.Stats[s.Partition] = append(b.Stats[s.Partition], s)
 	}

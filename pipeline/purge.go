@@ -39,6 +39,9 @@ func (p *Ingest) purges(ctx context.Context) error {
 		for i := range states {
 			states[i].Purged = true
 		}
+		if states, err = p.ours(states); err != nil {
+			return err
+		}
 		p.uncommitted.Purged += int64(len(states))
 		if err := p.applyStates(ctx, states); err != nil {
 			return fmt.Errorf("apply purges of %q: %w", p.identity.Name, err)
@@ -49,6 +52,14 @@ func (p *Ingest) purges(ctx context.Context) error {
 	p.identity.PurgeSeq = seq
 	p.moved = true
 	return nil
+}
+
+// ours is what changes are to this table, of which a group has several.
+func (p *Ingest) ours(states []changes.Change) ([]changes.Change, error) {
+	if p.own == nil {
+		return states, nil
+	}
+	return p.own(states)
 }
 
 // applyStates commits states that did not come from the feed, at the position
@@ -87,6 +98,9 @@ func (p *Ingest) reread(ctx context.Context, b *changes.Batch) error {
 		states, err := purger.Read(ctx, part)
 		if err != nil {
 			return fmt.Errorf("read purged documents of %q: %w", p.identity.Name, err)
+		}
+		if states, err = p.ours(states); err != nil {
+			return err
 		}
 		for _, c := range states {
 			if !c.Absent {

@@ -59,6 +59,7 @@ func (p *Ingest) replayBody(b *commitmeta.Body, g gathered) error {
 	b.Extra[commitmeta.ExtraReplay] = string(at)
 	delete(b.Extra, commitmeta.ExtraLastSeq)
 	delete(b.Extra, commitmeta.ExtraCheckpoint)
+	delete(b.Extra, commitmeta.ExtraLine)
 	if s, ok := p.checkpoint.Sources[p.name]; ok || len(p.checkpoint.Sources) > 0 {
 		b.Extra[commitmeta.ExtraLastSeq] = s.Seq
 		b.Extra[commitmeta.ExtraCheckpoint] = p.checkpoint.Encode()
