@@ -193,6 +193,12 @@ type Columns struct {
 	Seq bool `yaml:"seq"`
 	// MaxColumns is the most columns made from documents' fields.
 	MaxColumns int `yaml:"max_columns"`
+	// Nested is what arrays and objects of inferred fields become: "json", their
+	// text, or "struct", lists and structs of at most NestedDepth arrays and
+	// objects in each other, structs of at most NestedWidth members.
+	Nested      string `yaml:"nested"`
+	NestedDepth int    `yaml:"nested_depth"`
+	NestedWidth int    `yaml:"nested_width"`
 	// Sample is how many documents are looked at before a table's first columns
 	// are made.
 	Sample int `yaml:"sample"`
@@ -234,6 +240,12 @@ const (
 	OthersInferred = "inferred"
 	OthersRescued  = "rescued"
 	OthersDropped  = "dropped"
+)
+
+// What arrays and objects become.
+const (
+	NestedJSON   = "json"
+	NestedStruct = "struct"
 )
 
 // What is done with values that do not fit their column.
@@ -315,7 +327,7 @@ func Default() Config {
 		Retain: Duration(retain), Clean: Clean{Policy: CleanHours}, Timeline: Timeline{KeepMin: 1800, KeepMax: 2000},
 		Compaction: Compaction{Mode: CompactionAsync, MaxDeltaCommits: 10, MaxAge: Duration(maxAge), Memory: 256 * mebibyte},
 		Commit:     Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
-		Columns:    Columns{KeepDoc: true, MaxColumns: 500, Sample: 10_000, Others: OthersInferred, OnConflict: ConflictRescue},
+		Columns:    Columns{KeepDoc: true, MaxColumns: 500, Nested: NestedJSON, NestedDepth: 5, NestedWidth: 50, Sample: 10_000, Others: OthersInferred, OnConflict: ConflictRescue},
 		Log:        Log{Level: "info"},
 		Memory:     256 * mebibyte,
 	}

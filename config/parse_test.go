@@ -64,6 +64,9 @@ columns:
   keep_doc: false
   seq: true
   max_columns: 20
+  nested: struct
+  nested_depth: 3
+  nested_width: 9
   others: rescued
   sample: 7
   on_conflict: new_column
@@ -99,7 +102,7 @@ func TestParse(t *testing.T) {
 		Partition: config.Partition{Field: "createdAt", Format: "yyyyMMdd", Timezone: "Europe/Paris", Name: "day", Moves: "stay"}}
 	want.Index, want.Writer, want.StateDir = config.Index{Scope: "partition"}, config.Writer{MaxRewrite: 4 << 20}, "/var/cache/orders"
 	want.Commit = config.Commit{Interval: config.Duration(90 * time.Second), MaxRows: 5, MaxBytes: 64 << 20}
-	want.Columns = config.Columns{Seq: true, MaxColumns: 20, Sample: 7, Others: "rescued", OnConflict: "new_column", Salt: "p@ss/w:rd%", Declare: []config.Declare{
+	want.Columns = config.Columns{Seq: true, MaxColumns: 20, Nested: "struct", NestedDepth: 3, NestedWidth: 9, Sample: 7, Others: "rescued", OnConflict: "new_column", Salt: "p@ss/w:rd%", Declare: []config.Declare{
 		{Name: "zip", Path: "address.zip", Type: "string"},
 		{Name: "at", Type: "timestamp", Format: "epoch-seconds", Nullable: new(bool), OnConflict: "fail"},
 		{Path: `["a b"].c`, Mask: "hash"}}}

@@ -117,7 +117,8 @@ func (c *Compaction) validate() error {
 
 func (c *Columns) validate() error {
 	errs := []error{between("columns.max_columns", c.MaxColumns, 1, 10_000), between("columns.sample", c.Sample, 1, 100_000_000),
-		oneOf("columns.others", c.Others, OthersInferred, OthersRescued, OthersDropped),
+		oneOf("columns.nested", c.Nested, NestedJSON, NestedStruct), between("columns.nested_depth", c.NestedDepth, 1, 15),
+		between("columns.nested_width", c.NestedWidth, 1, 1000), oneOf("columns.others", c.Others, OthersInferred, OthersRescued, OthersDropped),
 		oneOf("columns.on_conflict", c.OnConflict, ConflictRescue, ConflictString, ConflictNewColumn, ConflictFail)}
 	for i := range c.Declare {
 		errs = append(errs, c.Declare[i].validate(fmt.Sprintf("columns.declare[%d].", i), c))

@@ -24,6 +24,33 @@ func TestSchemaRoundTrip(t *testing.T) {
 	}
 }
 
+// Notes inside nested columns come back to a schema that lost them.
+func TestWithDocsInside(t *testing.T) {
+	schema := func(typ string) *hudi.Schema {
+		s, err := hudi.NewSchema("t", hudi.Column{Name: "n", Kind: hudi.KindNested, Type: typ})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const ours = `{"type":"array","items":["null",{"type":"record","name":"n","namespace":"hoodie.t.t_record","fields":[` +
+		`{"name":"a_b","type":["null","string"],"doc":"field \"a b\", json","default":null},{"name":"c","type":["null","long"],"default":null}]}]}`
+	for name, c := range map[string]struct{ theirs, want string }{
+		"lost": {`{"items":["null",{"name":"n","namespace":"hoodie.t.t_record","fields":[{"name":"a_b","type":["null","string"],"doc":"","default":null},{"name":"c","type":["null","long"],"default":null}],"type":"record"}],"type":"array"}`, ours},
+		"lost, and a member more": {`{"type":"array","items":["null",{"type":"record","name":"n","fields":[{"name":"a_b","type":["null","string"]},{"name":"d","type":["null","long"]}]}]}`,
+			`{"items":["null",{"fields":[{"doc":"field \"a b\", json","name":"a_b","type":["null","string"]},{"name":"d","type":["null","long"]}],"name":"n","type":"record"}],"type":"array"}`},
+		"of another kind": {`{"type":"map","values":"long"}`, `{"type":"map","values":"long"}`},
+	} {
+		got, err := schema(c.theirs).WithDocs(schema(ours))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Columns()[0].Type != c.want {
+			t.Errorf("%s: %s\nwant %s", name, got.Columns()[0].Type, c.want)
+		}
+	}
+}
+
 func TestFileNames(t *testing.T) {
 	for _, name := range []string{"0f1fc431-f37c-4ca0-94b7-d302faf35e8f-0_1-190-256_20261130004441686.parquet"} {
 		n, err := hudi.ParseBaseFileName(name)

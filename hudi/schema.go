@@ -78,12 +78,15 @@ func (s *Schema) Extend(columns ...Column) (*Schema, error) {
 }
 
 // WithDocs is the schema with the docs of another one's columns of the same
-// names, where it has none of its own.
+// names, where it has none of its own, also of those inside nested columns.
 func (s *Schema) WithDocs(o *Schema) (*Schema, error) {
 	columns := slices.Clone(s.columns)
 	for i := range columns {
 		if at, ok := o.index[columns[i].Name]; ok && columns[i].Doc == "" {
 			columns[i].Doc = o.columns[at].Doc
+		}
+		if at, ok := o.index[columns[i].Name]; ok && columns[i].Kind == KindNested && columns[i].Type != o.columns[at].Type {
+			columns[i].Type = docsInside(columns[i].Type, o.columns[at].Type)
 		}
 	}
 	return MakeSchema(s.Name, s.Namespace, columns...)

@@ -24,6 +24,9 @@ type target struct {
 	// take those.
 	conflict string
 	beside   *beside
+	// shape is a nested column's type; pending are its values in the batch.
+	shape   *shape
+	pending []nestedCell
 	// required stops the run when a live document has no value.
 	required bool
 }
@@ -151,6 +154,9 @@ func (n *Normalizer) str(body []byte, t *token) hudi.Value {
 // is known: what Rebuild gives.
 func appendCell(dst []byte, g *target, v hudi.Value) []byte {
 	switch g.fit {
+	case fitList, fitStruct:
+		dst, _ = appendNested(dst, g.shape, v.Raw())
+		return dst
 	case fitBoolean:
 		return strconv.AppendBool(dst, v.Boolean())
 	case fitLong, fitInt:

@@ -280,6 +280,11 @@ func (c *declared) same(have, want *hudi.Column) string {
 func TypeOf(c *hudi.Column) string { return typeWords(c) }
 
 func typeWords(c *hudi.Column) string {
+	if c.Kind == hudi.KindNested {
+		if s, err := parseShape(c); err == nil {
+			return s.words()
+		}
+	}
 	l := logicalOf(c)
 	switch {
 	case l.Logical == "timestamp-micros":

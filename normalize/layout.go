@@ -88,9 +88,10 @@ func (p *plan) columns(o *Options, all []declared, ours map[string]bool) error {
 		if ours[c.Name] {
 			continue
 		}
-		p.documents++
 		note := parseNote(c.Doc, c.Name)
-		if err := p.enter(o, newTarget(o, c, i, &note, of[c.Name]), &note); err != nil {
+		t := newTarget(o, c, i, &note, of[c.Name])
+		p.documents += t.leaves()
+		if err := p.enter(o, t, &note); err != nil {
 			return err
 		}
 	}
@@ -115,6 +116,10 @@ func newTarget(o *Options, c *hudi.Column, at int, note *columnNote, d *declared
 	}
 	l := logicalOf(c)
 	switch {
+	case c.Kind == hudi.KindNested:
+		if s, err := parseShape(c); err == nil { // else another writer's
+			t.fit, t.shape = s.fit(), s
+		}
 	case c.Type != "" && note.declared:
 		t.logical(l, note.format)
 	case c.Type != "":
@@ -141,6 +146,14 @@ func newTarget(o *Options, c *hudi.Column, at int, note *columnNote, d *declared
 	return t
 }
 
+// leaves is how many columns of scalars the column is in a file.
+func (t *target) leaves() int {
+	if t.shape == nil {
+		return 1
+	}
+	return t.shape.leaves()
+}
+
 // logical makes the target that of a declared column of a logical type.
 func (t *target) logical(l logical, format string) {
 	var err error
@@ -162,6 +175,9 @@ func (t *target) logical(l logical, format string) {
 
 // enter gives a target its place.
 func (p *plan) enter(o *Options, t *target, note *columnNote) error {
+	if t.shape != nil {
+		p.nested = append(p.nested, t)
+	}
 	if t.required {
 		p.required = append(p.required, t)
 	}

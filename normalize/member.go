@@ -35,11 +35,7 @@ type rescue struct {
 // that comes twice the last value counts, as in CouchDB.
 func (n *Normalizer) member(name, value *token) {
 	body := n.scan.data
-	key := name.text(body)
-	if name.kind == tokenEscaped {
-		n.buf = appendUnescaped(n.buf[:0], key)
-		key = n.buf
-	}
+	key := n.key(body, name)
 	if n.cursor.dead {
 		n.last(key, value)
 		return
@@ -80,6 +76,15 @@ func (n *Normalizer) member(name, value *token) {
 	}
 }
 
+// key is a member's name; it may stand in n.buf.
+func (n *Normalizer) key(body []byte, name *token) []byte {
+	if name.kind != tokenEscaped {
+		return name.text(body)
+	}
+	n.buf = appendUnescaped(n.buf[:0], name.text(body))
+	return n.buf
+}
+
 // plain is the text of a string value; for another it is its JSON text.
 func (n *Normalizer) plain(t *token) []byte {
 	switch t.kind {
@@ -115,6 +120,10 @@ func (n *Normalizer) cell(f *field, t *token) {
 
 // put puts a value into one column, or where its misfits go.
 func (n *Normalizer) put(g *target, t *token) {
+	if g.shape != nil && g.shape.takes(n.scan.data, t) {
+		g.pending = append(g.pending, nestedCell{n.cursor.record, *t})
+		return
+	}
 	v, ok := n.fitted(g, n.scan.data, t)
 	if !ok {
 		n.misfit(g, n.scan.data, n.cursor.record, t)
@@ -136,6 +145,9 @@ func (n *Normalizer) keepText(g *target, v hudi.Value, body []byte, record int, 
 // column.
 func (n *Normalizer) unset(g *target) {
 	n.cursor.row[g.column] = hudi.Value{}
+	if l := len(g.pending); l > 0 && g.pending[l-1].record == n.cursor.record {
+		g.pending = g.pending[:l-1]
+	}
 	if g.beside == nil {
 		return
 	}

@@ -86,7 +86,29 @@ type Options struct {
 	// table; nil takes all. Those that are not, and all deletions, become changes that
 	// are Elsewhere. What is no JSON text is rejected, whatever the answer.
 	Filter *filter.Filter
+	// Nested is NestedJSON by default. With NestedStruct NestedDepth is how many
+	// arrays and objects may stand in each other in a column, NestedWidth how many
+	// members a struct has at most; zero means the defaults. What is beyond stays
+	// JSON text. Each scalar inside counts as a column.
+	Nested                   string
+	NestedDepth, NestedWidth int
 }
+
+// What becomes of the arrays and objects of inferred fields.
+const (
+	// NestedJSON keeps their JSON text.
+	NestedJSON = "json"
+	// NestedStruct makes arrays of one kind lists and objects structs.
+	NestedStruct = "struct"
+)
+
+// Limits of nested columns unless Options say otherwise.
+const (
+	DefaultNestedDepth = 5
+	DefaultNestedWidth = 50
+	// MaxNestedDepth is the most that may be asked for.
+	MaxNestedDepth = 15
+)
 
 // Errors of New and Normalize.
 var (
@@ -154,6 +176,7 @@ type Normalizer struct {
 
 	elect       election
 	scan, inner scanner
+	nesting     nesting
 	arena       arena
 	slab        []hudi.Value
 	buf         []byte
@@ -185,6 +208,9 @@ func New(o Options) (*Normalizer, error) {
 	if o.MaxColumns < 0 {
 		return nil, fmt.Errorf("%w: at most %d columns", ErrOptions, o.MaxColumns)
 	}
+	if err := checkNested(&o); err != nil {
+		return nil, err
+	}
 	switch o.Others {
 	case Inferred, Rescued, Dropped:
 	default:
@@ -209,6 +235,16 @@ func New(o Options) (*Normalizer, error) {
 	return n, nil
 }
 
+func checkNested(o *Options) error {
+	switch {
+	case o.Nested != NestedJSON && o.Nested != NestedStruct:
+		return fmt.Errorf("%w: nested %q: it is %s or %s", ErrOptions, o.Nested, NestedJSON, NestedStruct)
+	case o.NestedDepth < 1 || o.NestedDepth > MaxNestedDepth || o.NestedWidth < 1:
+		return fmt.Errorf("%w: nested columns %d deep and %d wide: the depth is 1 to %d, the width 1 or more", ErrOptions, o.NestedDepth, o.NestedWidth, MaxNestedDepth)
+	}
+	return nil
+}
+
 func (o Options) withDefaults() Options {
 	if o.Ordering == "" {
 		o.Ordering = LeafSum
@@ -227,6 +263,15 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Conflict == "" {
 		o.Conflict = Rescue
+	}
+	if o.Nested == "" {
+		o.Nested = NestedJSON
+	}
+	if o.NestedDepth == 0 {
+		o.NestedDepth = DefaultNestedDepth
+	}
+	if o.NestedWidth == 0 {
+		o.NestedWidth = DefaultNestedWidth
 	}
 	return o
 }
@@ -298,6 +343,7 @@ func (n *Normalizer) forget() {
 	n.waiting, n.rescues, n.bodies = n.waiting[:0], n.rescues[:0], n.bodies[:0]
 	if n.plan != nil {
 		n.plan.rest()
+		n.plan.takeBack(0)
 	}
 }
 

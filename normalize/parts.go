@@ -29,30 +29,17 @@ func (n *Normalizer) inside(at *node, value *token) {
 	if value.kind != tokenComposite {
 		return
 	}
-	object := s.data[value.start] == '{'
-	if object && at.keys == nil || !object && at.items == nil {
+	in := enter(s, value)
+	if in.object && at.keys == nil || !in.object && at.items == nil {
 		return
 	}
-	var name, item token
-	i := s.space(value.start + 1)
-	for k := 0; s.data[i] != '}' && s.data[i] != ']'; k++ {
+	for k := 0; in.next(); k++ {
 		next := at.items[k]
-		if object {
-			s.value(i, &name)
-			i = s.colon(name.end)
-			key := name.text(s.data)
-			if name.kind == tokenEscaped {
-				n.buf = appendUnescaped(n.buf[:0], key)
-				key = n.buf
-			}
-			next = at.keys[string(key)]
+		if in.object {
+			next = at.keys[string(n.key(s.data, &in.name))]
 		}
-		s.value(i, &item)
 		if next != nil {
-			n.reached(next, &item)
-		}
-		if i = s.space(item.end); s.data[i] == ',' {
-			i = s.space(i + 1)
+			n.reached(next, &in.value)
 		}
 	}
 }

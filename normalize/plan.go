@@ -35,6 +35,9 @@ const (
 	fitTimestamp
 	fitDate
 	fitDecimal
+	// fitList and fitStruct take arrays and objects part by part.
+	fitList
+	fitStruct
 	// fits is how many there are.
 	fits
 )
@@ -88,6 +91,8 @@ type plan struct {
 	stale  bool
 	fields []field
 	byName map[string]int
+	// nested are the targets with a shape.
+	nested []*target
 	// documents is the number of columns made from documents' fields, fresh
 	// that of fields which will get one at the end of the batch. Fields that
 	// came with this batch stand from first on.
@@ -216,6 +221,8 @@ func (f fit) kind() hudi.Kind {
 		return hudi.KindInt
 	case fitDecimal:
 		return hudi.KindBytes
+	case fitList, fitStruct:
+		return hudi.KindNested
 	default:
 		return hudi.KindString
 	}
@@ -254,6 +261,17 @@ func (p *plan) undo(n, record int) {
 	}
 	p.cut(n)
 	p.rest()
+	p.takeBack(record)
+}
+
+// takeBack forgets values of nested columns, from a record on.
+func (p *plan) takeBack(record int) {
+	for _, g := range p.nested {
+		for l := len(g.pending); l > 0 && g.pending[l-1].record >= record; l-- {
+			g.pending[l-1] = nestedCell{}
+			g.pending = g.pending[:l-1]
+		}
+	}
 }
 
 // cut takes back the fields from place n on.

@@ -70,6 +70,9 @@ func nastyDoc(r *rand.Rand, id string) string {
 		if r.IntN(4) == 0 {
 			v = fmt.Sprintf(`{"z": %s, "y":[%s]}`, v, nastyAtoms[r.IntN(len(nastyAtoms))])
 		}
+		if r.IntN(3) == 0 {
+			v = nestedValue(r, 0)
+		}
 		parts = append(parts, `"`+nastyKeys[r.IntN(len(nastyKeys))]+`" :`+v)
 	}
 	if r.IntN(9) == 0 {
@@ -78,11 +81,42 @@ func nastyDoc(r *rand.Rand, id string) string {
 	return `{"_id":"` + id + `",` + `"_rev":"1-a"` + strings.Join(append([]string{""}, parts...), ",") + "}"
 }
 
+// nestedValue is an array or object, mostly of one kind, or a scalar.
+func nestedValue(r *rand.Rand, depth int) string {
+	simple := []string{"1", "2.5", `"x"`, "true", "null", "1.0", `"\u0041"`}
+	kind := r.IntN(3)
+	if depth > 3 {
+		kind = 2
+	}
+	var parts []string
+	switch kind {
+	case 0:
+		same := simple[r.IntN(len(simple))]
+		for range r.IntN(4) {
+			v := same
+			if r.IntN(3) == 0 {
+				v = nestedValue(r, depth+1)
+			}
+			parts = append(parts, v)
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case 1:
+		for range r.IntN(5) {
+			parts = append(parts, `"`+nastyKeys[r.IntN(len(nastyKeys))]+`":`+nestedValue(r, depth+1))
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	}
+	return simple[r.IntN(len(simple))]
+}
+
 func nastyOptions(r *rand.Rand) normalize.Options {
 	o := normalize.Options{DropDoc: true, MaxColumns: 4 + r.IntN(40), Others: []string{normalize.Inferred, normalize.Rescued}[r.IntN(4)/3],
 		Conflict: []string{normalize.Rescue, normalize.AsString, normalize.NewColumn}[r.IntN(3)]}
 	if r.IntN(2) == 0 {
 		o.PartitionField = "c"
+	}
+	if r.IntN(2) == 0 {
+		o.Nested, o.NestedDepth, o.NestedWidth = normalize.NestedStruct, 1+r.IntN(4), 1+r.IntN(4)
 	}
 	types := []string{"boolean", "long", "double", "string", "json", "timestamp", "date", "decimal(9,2)", "timestamp epoch-seconds", "timestamp epoch-milliseconds", "date dd.MM.yyyy"}
 	for i, path := range []string{"a", "b", "d", `["a.b"]`, "e.z", "e.y[0]", "f"} {

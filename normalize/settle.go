@@ -9,6 +9,8 @@ type sighting struct {
 	kinds uint
 	// first is what the first value asked for.
 	first fit
+	// inside is what the values have in them, for a nested column.
+	inside *sketch
 }
 
 // kindWide is the bit of integers that no double holds.
@@ -24,6 +26,15 @@ func (s *sighting) see(f fit, t *token) {
 // settle gives columns to the fields that wait for one, by all their values in
 // the batch, and puts the values there.
 func (n *Normalizer) settle() error {
+	err := n.deliverAll()
+	if err == nil {
+		err = n.nest()
+	}
+	n.plan.cut(n.plan.settled())
+	return err
+}
+
+func (n *Normalizer) deliverAll() error {
 	// What does not fit its new column may wait for one beside it.
 	for from := 0; from < len(n.waiting); {
 		more := n.plan.promote(n.sightings(from), &n.o)
@@ -39,7 +50,6 @@ func (n *Normalizer) settle() error {
 		}
 		from = to
 	}
-	n.plan.cut(n.plan.settled())
 	return nil
 }
 
@@ -47,6 +57,7 @@ func (n *Normalizer) settle() error {
 func (n *Normalizer) sightings(from int) []sighting {
 	seen := make(map[int]int)
 	var all []sighting
+	look := n.o.sketcher()
 	for i := from; i < len(n.waiting); i++ {
 		w := &n.waiting[i]
 		if w.replaced || w.fit == fitNothing {
@@ -59,6 +70,9 @@ func (n *Normalizer) sightings(from int) []sighting {
 			all = append(all, sighting{field: w.field, first: w.fit})
 		}
 		all[at].see(w.fit, &w.value)
+		if look != nil && n.plan.fields[w.field].beside == nil {
+			look.look(&all[at], n.bodies[w.record], &w.value)
+		}
 	}
 	return all
 }
@@ -129,16 +143,36 @@ func (p *plan) promote(seen []sighting, o *Options) []hudi.Column {
 			note.text = s.fit(o.Conflict)
 		}
 		name := taken.column(f.name)
+		column := hudi.Column{Name: name, Kind: note.text.kind(), Doc: note.doc(name)}
 		f.role, f.target = roleColumn, &target{column: len(columns) + len(more), fit: note.text, path: f.name, whole: true, conflict: o.Conflict}
+		if nested := p.nestedColumn(&s, name, o); nested != nil && f.beside == nil {
+			note.text = nested.fit()
+			column = hudi.Column{Name: name, Kind: hudi.KindNested, Type: nested.avro(), Doc: note.doc(name)}
+			f.target.fit, f.target.shape = nested.fit(), nested
+			p.nested = append(p.nested, f.target)
+		}
 		if f.beside != nil {
 			f.target.path, f.target.whole, f.target.conflict = f.beside.path, f.beside.whole, Rescue
 		} else if o.Conflict == AsString || o.Conflict == NewColumn {
 			f.target.beside = newBeside()
 		}
-		more = append(more, hudi.Column{Name: name, Kind: note.text.kind(), Doc: note.doc(name)})
-		p.documents++
+		more = append(more, column)
+		p.documents += f.target.leaves()
 	}
 	return more
+}
+
+// nestedColumn is the type of a nested column for what was seen, nil when it is to
+// be another one.
+func (p *plan) nestedColumn(s *sighting, name string, o *Options) *shape {
+	if s.inside == nil || s.kinds != 1<<fitJSON {
+		return nil
+	}
+	made := s.inside.shape(name, p.schema.Namespace+"."+p.schema.Name, o.Conflict)
+	if made == nil || made.leaf != nil || p.documents+made.leaves() > o.MaxColumns {
+		return nil
+	}
+	return made
 }
 
 // steps is where the target's values stand.
@@ -209,6 +243,10 @@ func (n *Normalizer) deliver(w waiting) {
 		return
 	}
 	g := f.target
+	if g.shape != nil && g.shape.takes(body, &w.value) {
+		g.pending = append(g.pending, nestedCell{w.record, w.value})
+		return
+	}
 	v, ok := n.fitted(g, body, &w.value)
 	if !ok {
 		n.misfit(g, body, w.record, &w.value)

@@ -11,9 +11,11 @@ import (
 // keeps what it saw of each field and no document: at most Options.MaxColumns
 // fields. It is not safe for concurrent use.
 type Survey struct {
-	n     *Normalizer
-	plan  *plan
-	scan  scanner
+	n    *Normalizer
+	plan *plan
+	scan scanner
+	// look is nil when there are to be no nested columns.
+	look  *sketcher
 	index map[string]int
 	seen  []Sight
 	// values are those of the document being read, fresh the places of names that
@@ -44,6 +46,7 @@ type Sight struct {
 type surveyed struct {
 	field     int
 	name      string
+	value     token
 	fit       fit
 	wide      bool
 	time, day bool
@@ -56,7 +59,7 @@ func (n *Normalizer) Survey() (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Survey{n: n, plan: p, index: map[string]int{}, fresh: map[string]int{}, rfc: &moments{format: FormatRFC3339}}
+	s := &Survey{n: n, plan: p, look: n.o.sketcher(), index: map[string]int{}, fresh: map[string]int{}, rfc: &moments{format: FormatRFC3339}}
 	if s.day, err = newMoments(formatDay, true); err != nil {
 		return nil, err
 	}
@@ -108,7 +111,7 @@ func (s *Survey) member(name, value *token) {
 	if i, known := s.plan.byName[string(key)]; known && s.plan.fields[i].role != roleNew {
 		return
 	}
-	v := surveyed{field: -1, fit: wants(s.scan.data, value), wide: value.kind == tokenLong && (value.long > maxExactLong || value.long < -maxExactLong)}
+	v := surveyed{field: -1, value: *value, fit: wants(s.scan.data, value), wide: value.kind == tokenLong && (value.long > maxExactLong || value.long < -maxExactLong)}
 	i, known := s.index[string(key)]
 	if known {
 		v.field = i
@@ -124,13 +127,13 @@ func (s *Survey) member(name, value *token) {
 		s.fresh[v.name] = len(s.values)
 	}
 	if v.fit == fitText {
-		s.look(&v, value.text(s.scan.data))
+		s.times(&v, value.text(s.scan.data))
 	}
 	s.values = append(s.values, v)
 }
 
-// look says what a text might be beside a text.
-func (s *Survey) look(v *surveyed, text []byte) {
+// times says what a text might be beside a text.
+func (s *Survey) times(v *surveyed, text []byte) {
 	const least, longest = len(formatDay), len("2006-01-02T15:04:05.999999+00:00")
 	if len(text) < least || len(text) > longest || text[4] != '-' {
 		return
@@ -159,6 +162,9 @@ func (s *Survey) take() {
 		f.kinds |= 1 << v.fit
 		if v.wide {
 			f.kinds |= kindWide
+		}
+		if s.look != nil {
+			s.look.look(&f.sighting, s.scan.data, &v.value)
 		}
 		f.Values++
 		if v.fit == fitText {
@@ -189,7 +195,9 @@ func (s *Survey) Schema() (*hudi.Schema, error) {
 		if !known {
 			at = p.add(field{name: s.seen[i].Field, role: roleNew})
 		}
-		all = append(all, sighting{field: at, kinds: s.seen[i].kinds, first: s.seen[i].first})
+		seen := s.seen[i].sighting
+		seen.field = at
+		all = append(all, seen)
 	}
 	err = p.extend(p.schema, p.promote(all, &s.n.o))
 	return p.schema, err

@@ -48,6 +48,7 @@ func newNormalizer(cfg config.Config, table string) (*normalize.Normalizer, erro
 		PartitionTimezone: cfg.Table.Partition.Timezone, PartitionName: cfg.Table.Partition.Name,
 		BareFolders: !cfg.Table.Partition.HiveStyle, PlainFolders: !cfg.Table.Partition.URLEncode,
 		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns,
+		Nested: cfg.Columns.Nested, NestedDepth: cfg.Columns.NestedDepth, NestedWidth: cfg.Columns.NestedWidth,
 		Others: cfg.Columns.Others, Conflict: cfg.Columns.OnConflict, Salt: cfg.Columns.Salt.Reveal()}
 	if cfg.Source.Filter != "" {
 		f, err := filter.Compile(cfg.Source.Filter)

@@ -298,6 +298,8 @@ func (l *columnLine) describe(c *hudi.Column, ours bool) {
 		l.Doc = "strings, and all else as JSON"
 	}
 	switch {
+	case c.Kind == hudi.KindNested:
+		l.Doc = normalize.TypeOf(c)
 	case o.Beside:
 		l.Doc = "what does not fit the field's other column"
 	case o.Format != "":

@@ -29,6 +29,10 @@ func (d described) suggest(out io.Writer) error {
 		if o.Beside {
 			continue // made by its field's policy
 		}
+		if c.Kind == hudi.KindNested {
+			fmt.Fprintf(&b, "    # %s: %s, as columns.nested: struct makes it\n", c.Name, normalize.TypeOf(&c))
+			continue
+		}
 		var parts []string
 		add := func(key, value string) { parts = append(parts, key+": "+yamlText(value)) }
 		add("name", c.Name)
