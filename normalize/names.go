@@ -62,3 +62,13 @@ func legalColumn(field string) string {
 	}
 	return name
 }
+
+// DeclaredName is a name under which a field's column can be declared: a legal one
+// that begins with a letter.
+func DeclaredName(field string) string {
+	name := strings.TrimLeft(legalColumn(field), "_")
+	if name == "" || name[0] >= '0' && name[0] <= '9' {
+		return "f_" + name
+	}
+	return name
+}

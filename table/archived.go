@@ -227,6 +227,39 @@ func (v *View) Reaching(ctx context.Context, after hudi.Time) (*View, error) {
 	return n, nil
 }
 
+// EachArchived hands the completed writes that are in the archive, and that the view
+// reaches, to visit: file by file, the latest file first, so in no order that counts.
+// Nothing of them is kept. It says how many files there are.
+func (v *View) EachArchived(ctx context.Context, visit func(timeline.Instant, *commitmeta.Body) error) (int, error) {
+	t := v.table
+	list, err := t.archiveFiles(ctx)
+	if err != nil || visit == nil {
+		return len(list), err
+	}
+	for _, f := range list {
+		if err := t.checkArchive(ctx, f); err != nil {
+			return len(list), err
+		}
+		err := t.scanArchive(ctx, f, true, func(a *timeline.Archived) (bool, error) {
+			if !a.Done() || !a.Writes() || !v.reaches(a.Instant) {
+				return true, nil
+			}
+			e, err := a.Entry()
+			if err != nil {
+				return false, hinted(ErrCorrupt, "restore the file from a copy of the table", "%s: %v", f.name, err)
+			}
+			if e.Body == nil {
+				return true, nil
+			}
+			return true, visit(a.Instant, e.Body)
+		})
+		if err != nil {
+			return len(list), fmt.Errorf("read the archived timeline: %w", err)
+		}
+	}
+	return len(list), nil
+}
+
 // plain is an instant without what differs between listings.
 func plain(i timeline.Instant) timeline.Instant {
 	return timeline.Instant{Time: i.Time, Action: i.Action, State: i.State}

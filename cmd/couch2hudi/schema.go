@@ -11,12 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/couch2hudi/couch2hudi/changes"
-	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
-	"github.com/couch2hudi/couch2hudi/table"
 )
 
 // columnLine is one line of `schema --format jsonl`, a contract.
@@ -31,15 +29,23 @@ type columnLine struct {
 	Origin string `json:"origin,omitempty"`
 	// Mask is what was done to the values, if anything.
 	Mask string `json:"mask,omitempty"`
-	// Since is the first commit with the column.
-	Since string `json:"since,omitempty"`
-	Doc   string `json:"doc,omitempty"`
+	// Since is the first commit with the column; with OrBefore it is the first that
+	// was looked at, and has the column already.
+	Since    string `json:"since,omitempty"`
+	OrBefore bool   `json:"since_or_before,omitempty"`
+	Doc      string `json:"doc,omitempty"`
+	// Values is how many values of the field the sampled rows have, Rescued those of
+	// them that no column holds. They stand at the first column of the field. A
+	// field without a column has a line without a name, and origin "rescued".
+	Values  int `json:"values,omitempty"`
+	Rescued int `json:"rescued,omitempty"`
 }
 
 // schemaFlags is what schema is asked for.
 type schemaFlags struct {
 	table, format, file string
 	sample              int
+	history, suggest    bool
 }
 
 func newSchema(s streams) *cobra.Command {
@@ -48,8 +54,12 @@ func newSchema(s streams) *cobra.Command {
 		Use:   "schema {--table URL | --source URL | -c FILE}",
 		Short: "The columns of a table, or what would be inferred from a source",
 		Long: `Print the columns of a table: name, type, the documents' field where it has
-another name, the first commit on the timeline that has the column, and what it
-holds.
+another name, the first commit that has the column, what it holds, and how many of
+the field's values no column could hold, so that they are in _rescued alone. Those are
+counted in --sample rows, taken from all over the table, or in all with --sample 0.
+With --history the first commit is looked for in the archive too, all of which is
+read; else "or before" is said of a column that the active timeline begins with. With
+--suggest print declarations for a config that give the rescued values a column.
 
 With --source, or with a config file and no --table, print instead the columns
 that a new table would begin with: the first --sample documents of the source are
@@ -58,6 +68,7 @@ then do not fit, are seen to by run: new columns, and _rescued. With --format ya
 the columns are printed as declarations for a config, with better types where all
 of the sample has them.`,
 		Example: `  couch2hudi schema --table ./shop-table
+  couch2hudi schema --table ./shop-table --sample 0 --suggest
   couch2hudi schema --table ./shop-table --format avro > shop.avsc
   couch2hudi schema --source couchdb://user:pass@localhost:5984/shop --sample 100000
   couch2hudi schema --source couchdb://user:pass@localhost:5984/shop --format yaml
@@ -70,7 +81,9 @@ of the sample has them.`,
 	shapeFlags(c, &f.file)
 	c.Flags().StringVar(&f.table, "table", "", "the table: file:///path or a bare path")
 	c.Flags().StringVar(&f.format, "format", "", "table, jsonl, avro, or yaml (the columns as declarations for a config); default: table on a terminal, else jsonl")
-	c.Flags().IntVar(&f.sample, "sample", sample, "with a source: look at this many documents")
+	c.Flags().IntVar(&f.sample, "sample", sample, "look at this many documents of a source, or rows of a table (0: all rows)")
+	c.Flags().BoolVar(&f.history, "history", false, "with a table: look for a column's first commit in the archive too")
+	c.Flags().BoolVar(&f.suggest, "suggest", false, "with a table: print only declarations that give rescued values a column")
 	return c
 }
 
@@ -80,16 +93,16 @@ func runSchema(c *cobra.Command, s streams, f schemaFlags) error {
 	}
 	source := c.Flags().Changed("source")
 	switch {
-	case f.sample < 1:
-		return &usageError{err: fmt.Errorf("--sample takes 1 or more, not %d", f.sample)}
+	case f.sample < 0 || f.sample == 0 && f.table == "":
+		return &usageError{err: fmt.Errorf("--sample takes 1 or more, of a table's rows also 0, not %d", f.sample)}
 	case f.table != "" && source:
 		return &usageError{err: errors.New("--table and --source exclude each other")}
+	case (f.history || f.suggest) && f.table == "":
+		return &usageError{err: errors.New("--history and --suggest go with --table")}
+	case f.suggest && f.format != "" && f.format != "yaml":
+		return &usageError{err: fmt.Errorf("--suggest prints YAML, not %s", f.format)}
 	case f.table != "":
-		d, err := tableSchema(c.Context(), f.table)
-		if err != nil {
-			return err
-		}
-		return d.print(s.out, f.format)
+		return runTableSchema(c.Context(), s, f)
 	case !source && f.file == "":
 		return &usageError{err: errors.New("--table, --source or -c is missing"), command: c.CommandPath()}
 	}
@@ -111,54 +124,15 @@ type described struct {
 	// with a column.
 	partition string
 	since     map[string]hudi.Time
+	// before says that the commits before oldest were not looked at.
+	oldest hudi.Time
+	before bool
+	// audit is what sampled rows showed, nil when there were none to look at; whole
+	// says that it were all.
+	audit *normalize.Audit
+	whole bool
 	// sights are what a sample showed of the fields; nil for a table.
 	sights []normalize.Sight
-}
-
-func tableSchema(ctx context.Context, url string) (described, error) {
-	t, closeTable, err := openForReading(ctx, url)
-	if err != nil {
-		return described{}, err
-	}
-	defer closeTable()
-	v, err := t.View(ctx)
-	if err != nil {
-		return described{}, err
-	}
-	d := described{partition: t.PartitionField()}
-	if d.Schema, err = v.Schema(ctx); err != nil {
-		return described{}, err
-	}
-	d.since, err = columnsSince(ctx, v)
-	return d, err
-}
-
-// columnsSince says which commit on the active timeline is the first with a
-// column, for all columns that a commit ever had.
-func columnsSince(ctx context.Context, v *table.View) (map[string]hudi.Time, error) {
-	since := map[string]hudi.Time{}
-	last := ""
-	for _, i := range v.Writes() {
-		b, err := v.Body(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		text := b.Extra[commitmeta.ExtraSchema]
-		if text == "" || text == last {
-			continue
-		}
-		last = text
-		schema, err := hudi.ParseSchema(text)
-		if err != nil {
-			return nil, fmt.Errorf("schema of commit %s: %w", i.Time, err)
-		}
-		for _, c := range schema.Columns() {
-			if _, known := since[c.Name]; !known {
-				since[c.Name] = i.Time
-			}
-		}
-	}
-	return since, nil
 }
 
 // sourceSchema is what a new table would begin with. What was read goes to
@@ -244,9 +218,10 @@ func (d described) print(out io.Writer, format string) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "COLUMN\tTYPE\tFIELD\tORIGIN\tMASK\tSINCE\tHOLDS")
+	_, _ = fmt.Fprintln(w, "COLUMN\tTYPE\tFIELD\tORIGIN\tMASK\tSINCE\tRESCUED\tHOLDS")
 	for _, l := range d.lines() {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, shorten(l.Type), dash(l.Field), dash(l.Origin), dash(l.Mask), dash(l.Since), dash(l.Doc))
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", dash(l.Name), dash(shorten(l.Type)), dash(l.Field), dash(l.Origin), dash(l.Mask),
+			dash(l.sinceWords()), dash(l.rescuedWords()), dash(l.Doc))
 	}
 	return w.Flush()
 }
@@ -263,6 +238,7 @@ func (d described) lines() []columnLine {
 	lines := make([]columnLine, 0, d.Len())
 	for _, c := range d.Columns() {
 		l := columnLine{Name: c.Name, Type: c.Type, Since: string(d.since[c.Name]), Doc: envelope[c.Name]}
+		l.OrBefore = d.before && l.Since != "" && d.since[c.Name] == d.oldest
 		if l.Type == "" {
 			l.Type = c.Kind.String()
 		}
@@ -271,7 +247,7 @@ func (d described) lines() []columnLine {
 		}
 		lines = append(lines, l)
 	}
-	return lines
+	return d.counted(lines)
 }
 
 // describe says where a column of documents comes from; of a table that is none

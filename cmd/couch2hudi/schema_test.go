@@ -39,7 +39,7 @@ func TestSchemaOfTable(t *testing.T) {
 	first := firstInstant(t, dir)
 	got := columnsOf(t, want(t, 0, nil, "schema", "--table", dir))
 	for _, w := range []columnLine{
-		{Name: "n", Type: "long", Origin: "inferred", Since: first},
+		{Name: "n", Type: "long", Origin: "inferred", Since: first, Values: 3},
 		{Name: "_id", Type: "string", Since: first, Doc: "the document's _id, the record key"},
 		{Name: "pt", Type: "string", Since: first, Doc: "the partition's value"},
 	} {
@@ -97,7 +97,7 @@ func TestSchemaOfSource(t *testing.T) {
 	want(t, 0, nil, append([]string{"run", "--once", "--table", dir}, shape...)...)
 	made := columnsOf(t, want(t, 0, nil, "schema", "--table", dir))
 	for name, c := range made {
-		c.Since = ""
+		c.Since, c.Values = "", 0
 		made[name] = c
 	}
 	if !reflect.DeepEqual(made, inferred) {
@@ -186,6 +186,9 @@ func TestSchemaBadInput(t *testing.T) {
 	want(t, exitUsage, []string{"--format"}, "schema", "--table", dir, "--format", "xml")
 	want(t, exitUsage, []string{"--sample"}, "schema", "--source", url, "--sample", "0")
 	want(t, exitUsage, []string{"partition"}, "schema", "--source", url, "--partition-field", "at", "--partition-format", "yyyy/MM")
+	want(t, exitUsage, []string{"--sample"}, "schema", "--table", dir, "--sample", "-1")
+	want(t, exitUsage, []string{"--suggest"}, "schema", "--source", url, "--suggest")
+	want(t, exitUsage, []string{"--suggest prints YAML"}, "schema", "--table", dir, "--suggest", "--format", "avro")
 	want(t, exitFailed, []string{"no table"}, "schema", "--table", dir)
 	want(t, exitFailed, []string{"nowhere"}, "schema", "--source", strings.TrimSuffix(url, "shop")+"nowhere")
 }
