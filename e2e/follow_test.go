@@ -107,7 +107,7 @@ func newFollowed(t *testing.T) *followed {
 	settings := asJSON(map[string]any{"source": map[string]any{"url": server.URL() + "/docs"},
 		"table":  map[string]any{"url": f.table, "index": "bucket", "buckets": 2, "partition": map[string]any{"field": "day"}},
 		"commit": map[string]any{"interval": "100ms"}, "compaction": map[string]any{"max_delta_commits": 5, "max_age": "2s"},
-		"clean": map[string]any{"policy": "commits", "keep": 45}, "timeline": map[string]any{"keep_min": 50, "keep_max": 60}})
+		"clean": map[string]any{"policy": "commits", "keep": 110}, "timeline": map[string]any{"keep_min": 120, "keep_max": 130}})
 	if err := os.WriteFile(f.config, []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,15 @@ func (f *followed) stream(name string, e *engine, q question) *streamOf {
 	f.t.Helper()
 	s := &streamOf{f: f, name: name, e: e, batches: map[any]bool{}, orders: map[string]int64{}, state: map[string]string{}}
 	s.begin(q)
+	f.t.Cleanup(s.stop) // before the folder of its checkpoint goes
 	return s
+}
+
+func (s *streamOf) stop() {
+	s.f.t.Helper()
+	if _, err := s.e.ask(question{Op: "stop", ID: s.id}); err != nil {
+		s.f.t.Errorf("stop of the stream of %s: %v", s.name, err)
+	}
 }
 
 func (s *streamOf) begin(q question) {
@@ -270,9 +278,7 @@ func (s *streamOf) begin(q question) {
 
 func (s *streamOf) restart(q question) {
 	s.f.t.Helper()
-	if _, err := s.e.ask(question{Op: "stop", ID: s.id}); err != nil {
-		s.f.t.Fatal(err)
-	}
+	s.stop()
 	s.fetch()
 	s.earlier = maps.Clone(s.batches)
 	s.begin(q)
@@ -336,6 +342,7 @@ func (f *followed) sink(e *engine) *sink {
 		"CREATE TABLE sink (id STRING, rev STRING, rev_order BIGINT, deleted BOOLEAN, PRIMARY KEY (id) NOT ENFORCED) WITH (" +
 			"'connector' = 'jdbc', 'url' = '" + s.url + "', 'table-name' = 'docs', 'sink.buffer-flush.interval' = '200ms')",
 		"INSERT INTO sink SELECT _id, _rev, _rev_order, _deleted FROM t WHERE _rev IS NOT NULL"}}).ID
+	f.t.Cleanup(func() { s.ask(question{Op: "stop", ID: s.id}) })
 	return s
 }
 
@@ -364,7 +371,6 @@ func (s *sink) await() {
 		}
 		return maps.Equal(got, s.f.state())
 	}, func() string { return differences(got, s.f.state()) })
-	s.ask(question{Op: "stop", ID: s.id})
 }
 
 // report logs figures and checks that services ran beside the streams.

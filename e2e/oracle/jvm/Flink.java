@@ -10,6 +10,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutionException;
 import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.configuration.Configuration;
@@ -246,6 +247,11 @@ public final class Flink extends Serve {
 
     void stop() throws Exception {
       job.cancel().get();
+      try {
+        job.getJobExecutionResult().get(); // until its tasks have let go of their files
+      } catch (ExecutionException cancelled) {
+        // what a cancelled job ends with
+      }
     }
   }
 
