@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/avro"
 )
@@ -82,7 +85,7 @@ func decodeBody(data []byte) (Body, error) {
 
 func decodeJSON(data []byte) (Body, error) {
 	var c *commitJSON[deltaStatJSON]
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := jsonv2.Unmarshal(data, &c, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return Body{}, fmt.Errorf("%w: %w", ErrDecode, err)
 	}
 	if c == nil {

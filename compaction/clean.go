@@ -134,8 +134,8 @@ func PlanClean(groups []table.Group, s CleanState, p CleanPolicy, now time.Time)
 			if s.saved(g.Partition, slice.Files) {
 				continue
 			}
-			for _, name := range slice.Files {
-				plan.Files[g.Partition] = append(plan.Files[g.Partition], commitmeta.CleanFile{Path: name})
+			for _, f := range slice.Files {
+				plan.Files[g.Partition] = append(plan.Files[g.Partition], commitmeta.CleanFile{Path: f.Name})
 			}
 		}
 	}
@@ -198,9 +198,9 @@ func (s *CleanState) earliest(p CleanPolicy, now time.Time) (Write, bool) {
 	return s.Writes[at], true
 }
 
-func (s *CleanState) saved(partition string, files []string) bool {
+func (s *CleanState) saved(partition string, files []hudi.File) bool {
 	held := s.Saved[partition]
-	return len(held) > 0 && slices.ContainsFunc(files, func(f string) bool { return held[f] })
+	return len(held) > 0 && slices.ContainsFunc(files, func(f hudi.File) bool { return held[f.Name] })
 }
 
 // Cleaning is what a clean would do.

@@ -35,7 +35,7 @@ func writes(hours ...int) []compaction.Write {
 func groupOf(name string, hours ...int) table.Group {
 	g := table.Group{Location: hudi.Location{Partition: "p", File: hudi.FileID(name)}}
 	for _, h := range hours {
-		g.Slices = append(g.Slices, table.GroupSlice{Instant: at(max(h, -h)), Committed: h >= 0, Files: []string{fmt.Sprintf("%s%d", name, max(h, -h))}})
+		g.Slices = append(g.Slices, table.GroupSlice{Instant: at(max(h, -h)), Committed: h >= 0, Files: []hudi.File{{Name: fmt.Sprintf("%s%d", name, max(h, -h))}}})
 	}
 	return g
 }

@@ -51,9 +51,9 @@ func benchBody(i, version int) []byte {
 }
 
 // standIn serves documents until its input ends. Commands: "load N", "update N"
-// (every second of the first N), "mix N M F" (2,000 more changes, M of five of
-// them new documents behind the N that there are, the others to the first F; F new
-// ones when there are none), "hash".
+// (every second of the first N), "mix N M F D" (2,000 more changes, M of five of
+// them new documents behind the N that there were, D of five deletions of the oldest,
+// the others to F that there are; F new ones when there are none), "hash".
 func standIn() {
 	s, err := couchfake.Start(couchfake.Options{})
 	if err != nil {
@@ -67,14 +67,14 @@ func standIn() {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var verb string
 		var n int
-		fresh, first := 0, 0
-		_, _ = fmt.Sscan(in.Text(), &verb, &n, &fresh, &first)
+		var m mixing
+		_, _ = fmt.Sscan(in.Text(), &verb, &n, &m.fresh, &m.first, &m.gone)
 		step, version := 1, 1
 		switch verb {
 		case "update":
 			step, version = 2, 2
 		case "mix":
-			mix(db, n, fresh, first)
+			m.change(db, n)
 			fmt.Println("ok")
 			continue
 		case "hash":
@@ -90,20 +90,32 @@ func standIn() {
 	}
 }
 
-// mix makes mixed changes to a database of n documents, whose bodies have 300
-// bytes that do not compress much.
-func mix(db *couchfake.Database, n, fresh, first int) {
-	const every = 5
-	changes := mixed
+// mixing makes mixed changes: of five, so many are new documents and so many deletions.
+type mixing struct{ fresh, first, gone int }
+
+// change makes them to a database that has had n documents, whose bodies have 300
+// bytes that do not compress much. Where as many go as come, what there is
+// is a window that moves.
+func (m mixing) change(db *couchfake.Database, n int) {
+	changes, oldest := mixed, 0
 	if n == 0 {
-		changes = first
+		changes = m.first
+	} else if m.gone > 0 {
+		oldest = (n - m.first) * m.gone / m.fresh
 	}
 	for i, next := 0, n; i < changes; i++ {
 		at := next
-		if i%every >= fresh && n > 0 {
-			at = (n + i*7919) % first
-		} else {
+		switch {
+		case n == 0 || i%mixEvery < m.fresh:
 			next++
+		case i%mixEvery >= mixEvery-m.gone:
+			if _, err := db.Delete(fmt.Sprintf("order-%08d", oldest)); err != nil {
+				panic(err)
+			}
+			oldest++
+			continue
+		default:
+			at = oldest + (n+i*7919)%m.first
 		}
 		r := rand.New(rand.NewPCG(uint64(at), uint64(i)))
 		note := make([]byte, 300)
@@ -118,8 +130,12 @@ func mix(db *couchfake.Database, n, fresh, first int) {
 	}
 }
 
-// mixed is how many changes mix makes to a database with documents.
-const mixed = 2000
+const (
+	// mixed is how many changes are made to a database with documents.
+	mixed = 2000
+	// mixEvery is of how many of them mixing speaks.
+	mixEvery = 5
+)
 
 // sum is an order-free digest of documents.
 type sum struct {

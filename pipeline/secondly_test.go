@@ -27,9 +27,10 @@ import (
 type secondly struct {
 	tb testing.TB
 	// buckets is the number of the bucket index, 0 for bloom; fresh is how many of
-	// five rows are new documents, first the number of those that are updated.
-	buckets, fresh, first int
-	services              compaction.Options
+	// five rows are new documents, gone how many are hard deletes, first the number of
+	// documents at first, and of those that are updated.
+	buckets, fresh, gone, first int
+	services                    compaction.Options
 	// committed is called after each commit with its number, the first being 1.
 	committed func(n int)
 	observe   func(storage.Event)
@@ -87,7 +88,7 @@ func (s *secondly) run(commits int) {
 	defer stop()
 	source := openBench(s.tb, s.server.url)
 	defer func() { _ = source.Close() }()
-	n, err := normalize.New(normalize.Options{Table: "docs"})
+	n, err := normalize.New(normalize.Options{Table: "docs", Deletes: normalize.Hard})
 	s.must(err)
 	s.services.Table, s.services.Clock = s.table, s.now
 	s.services.Events.Failed = func(what string, err error, _ time.Duration) { s.tb.Errorf("%s: %v", what, err) }
@@ -107,11 +108,11 @@ func (s *secondly) run(commits int) {
 	}
 	for ctx.Err() == nil {
 		rows := rowsASecond
-		s.server.ask("mix %d %d %d", s.docs, s.fresh, s.first)
+		s.server.ask("mix %d %d %d %d", s.docs, s.fresh, s.first, s.gone)
 		if s.docs == 0 {
 			s.docs, rows = s.first, s.first
 		} else {
-			s.docs += mixed * s.fresh / 5
+			s.docs += mixed * s.fresh / mixEvery
 		}
 		p, err := pipeline.New(ctx, pipeline.Options{Source: source, Table: s.table, Normalizer: n, Once: true, MaxRows: rows,
 			Index: s.index, Writer: writer.Options{Buckets: s.buckets}, Clock: s.now, Services: services, Events: pipeline.Events{Committed: committed}})
@@ -124,8 +125,8 @@ func (s *secondly) run(commits int) {
 type held struct {
 	// live are the files that a reader of the newest state opens, data all base
 	// and log files, timeline the files of the active timeline, instants its
-	// instants, files all.
-	live, data, timeline, instants, files int
+	// instants, files all. Groups are the file groups.
+	live, data, timeline, instants, files, groups int
 }
 
 func (s *secondly) held() held {
@@ -136,6 +137,7 @@ func (s *secondly) held() held {
 	h.instants = len(v.Instants())
 	list, err := v.Slices(s.tb.Context(), "")
 	s.must(err)
+	h.groups = len(list)
 	for i := range list {
 		h.live += len(list[i].Logs)
 		if list[i].Base.Name != "" {

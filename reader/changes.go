@@ -243,8 +243,8 @@ func (h *history) names(ctx context.Context, partition string) (map[string]bool,
 	names := map[string]bool{}
 	for i := range groups {
 		for _, s := range groups[i].Slices {
-			for _, name := range s.Files {
-				names[name] = true
+			for _, f := range s.Files {
+				names[f.Name] = true
 			}
 		}
 	}

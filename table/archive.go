@@ -35,7 +35,12 @@ func (t *Table) Archive(ctx context.Context, instants []timeline.Instant) (Archi
 		return Archived{}, err
 	}
 	done := Archived{}
-	if done.File, err = t.writeArchive(ctx, states); err != nil {
+	var number int
+	done.File, number, err = t.writeArchive(ctx, states)
+	if errors.Is(err, storage.ErrExist) { // another engine has archived: look at what there is
+		done.File, number, err = t.writeArchive(ctx, states)
+	}
+	if err != nil {
 		return Archived{}, fmt.Errorf("write the archive: %w", err)
 	}
 	// To a view, instants that leave the timeline change nothing of the files.
@@ -57,6 +62,9 @@ func (t *Table) Archive(ctx context.Context, instants []timeline.Instant) (Archi
 			}
 		}
 	}
+	t.mu.Lock()
+	t.archives = number
+	t.mu.Unlock()
 	return done, nil
 }
 
@@ -103,27 +111,11 @@ func (t *Table) statesFor(ctx context.Context, instants []timeline.Instant) ([]t
 }
 
 // writeArchive writes what is not in the archive already, as one new file, and
-// gives its name.
-func (t *Table) writeArchive(ctx context.Context, states []timeline.Instant) (string, error) {
-	files, err := t.archiveFiles(ctx)
+// gives its name and number.
+func (t *Table) writeArchive(ctx context.Context, states []timeline.Instant) (string, int, error) {
+	number, there, err := t.archivedLast(ctx)
 	if err != nil {
-		return "", err
-	}
-	number := 1
-	there := map[timeline.Instant]bool{}
-	if len(files) > 0 {
-		// What an archival that died has written is in the last file. Of an
-		// instant whose completed state is there all is.
-		number = files[0].number + 1
-		err := t.scanArchive(ctx, files[0], true, func(a *timeline.Archived) (bool, error) {
-			if a.Done() {
-				there[plain(a.Instant)] = true
-			}
-			return true, nil
-		})
-		if err != nil {
-			return "", err
-		}
+		return "", 0, err
 	}
 	var missing []timeline.Instant
 	for i := 0; i < len(states); {
@@ -137,18 +129,45 @@ func (t *Table) writeArchive(ctx context.Context, states []timeline.Instant) (st
 		i = end + 1
 	}
 	if len(missing) == 0 {
-		return "", nil
+		return "", 0, nil
 	}
 	name := t.archiveFolder() + timeline.ArchiveFileName(number)
 	up, err := t.bucket.Create(ctx, name, storage.Cond{Absent: true})
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	if err := t.fillArchive(ctx, up, missing); err != nil {
-		return "", errors.Join(err, up.Abort())
+		return "", 0, errors.Join(err, up.Abort())
 	}
-	_, err = up.Commit()
-	return name, err
+	if _, err = up.Commit(); err != nil {
+		return "", 0, err
+	}
+	return name, number, nil
+}
+
+// archivedLast is the number for the next file of the archive, and what the last one
+// holds: an archival that died has written it, and has not deleted all. Of an instant
+// whose completed state is there all is. The number is known, and there is nothing of
+// that kind, after an archival of this process that came to its end.
+func (t *Table) archivedLast(ctx context.Context) (number int, there map[timeline.Instant]bool, err error) {
+	t.mu.Lock()
+	number = t.archives
+	t.archives = 0
+	t.mu.Unlock()
+	if number > 0 {
+		return number + 1, nil, nil
+	}
+	files, err := t.archiveFiles(ctx)
+	if err != nil || len(files) == 0 {
+		return 1, nil, err
+	}
+	there = map[timeline.Instant]bool{}
+	return files[0].number + 1, there, t.scanArchive(ctx, files[0], true, func(a *timeline.Archived) (bool, error) {
+		if a.Done() {
+			there[plain(a.Instant)] = true
+		}
+		return true, nil
+	})
 }
 
 func (t *Table) fillArchive(ctx context.Context, up storage.Upload, states []timeline.Instant) error {

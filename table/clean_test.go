@@ -514,3 +514,36 @@ func TestGoldenArchive(t *testing.T) {
 		t.Errorf("%v", first)
 	}
 }
+
+// An archival that follows another of the process does not read what that one wrote,
+// and finds its way when another engine has archived in between.
+func TestArchiveAgain(t *testing.T) {
+	ctx := t.Context()
+	d, at := rewritten(t, 7)
+	var trace strings.Builder
+	tb := open(t, storagetest.Trace(d, &trace, &storagetest.TraceOptions{Reads: true}))
+	next := func(n int) string {
+		t.Helper()
+		trace.Reset()
+		done := must[table.Archived](t)(tb.Archive(ctx, must[*table.View](t)(tb.View(ctx)).Instants()[:n]))
+		if done.Instants != n {
+			t.Errorf("%+v", done)
+		}
+		return done.File
+	}
+	first := next(1)
+	if second := next(1); second == first || strings.Contains(trace.String(), first) {
+		t.Errorf("%s after %s:\n%s", second, first, trace.String())
+	}
+	b := bucketOf(d)
+	theirs := must[[]byte](t)(b.ReadAll(ctx, first, 1<<20))
+	taken := ".hoodie/archived/" + timeline.ArchiveFileName(3)
+	must[storage.Object](t)(b.PutIfAbsent(ctx, taken, theirs))
+	if file := next(2); file != ".hoodie/archived/"+timeline.ArchiveFileName(4) || !strings.Contains(trace.String(), taken) {
+		t.Errorf("%s\n%s", file, trace.String())
+	}
+	whole := must[*table.View](t)(must[*table.View](t)(tb.View(ctx)).Reaching(ctx, ""))
+	if w := whole.Writes(); len(w) != len(at) {
+		t.Errorf("%v", w)
+	}
+}

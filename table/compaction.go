@@ -139,10 +139,11 @@ func (c *Compaction) look(ctx context.Context) error {
 	c.x.view = v
 	for i := range c.plan.Operations {
 		o := &c.plan.Operations[i]
-		files, err := v.files.partition(ctx, o.Partition)
+		part, err := v.files.listed(ctx, o.Partition)
 		if err != nil {
 			return err
 		}
+		files := part.groups[o.File]
 		s := hudi.Slice{Location: o.Location, Instant: o.Instant}
 		if o.Base != "" {
 			if s.Base, err = fileOf(files, o, o.Base); err != nil {
@@ -165,20 +166,12 @@ func (c *Compaction) look(ctx context.Context) error {
 }
 
 // fileOf finds a file of a plan in a partition's list, which is sorted by name.
-func fileOf(files []hudi.File, o *commitmeta.CompactionOperation, name string) (hudi.File, error) {
-	i, ok := slices.BinarySearchFunc(files, name, func(f hudi.File, name string) int {
-		switch {
-		case f.Name < name:
-			return -1
-		case f.Name > name:
-			return 1
-		}
-		return 0
-	})
+func fileOf(files groupFiles, o *commitmeta.CompactionOperation, name string) (hudi.File, error) {
+	f, ok := files.file(name)
 	if !ok {
 		return hudi.File{}, hinted(ErrCorrupt, "restore the file from a copy of the table", "the plan names %q, which is not there", join(o.Partition, name))
 	}
-	return files[i], nil
+	return f, nil
 }
 
 // Instant is the compaction's time.

@@ -30,33 +30,23 @@ type GroupSlice struct {
 	// Committed says that the slice's instant is part of the table. One that is
 	// not is of a pending compaction or of a failed write.
 	Committed bool
-	// Files are names of base, log and change files.
-	Files []string
+	// Files are base, log and change files. The slice is shared and must not be
+	// written to.
+	Files []hudi.File
 }
 
 // Groups are the file groups of a partition, by file id, replaced ones too.
 func (v *View) Groups(ctx context.Context, partition string) ([]Group, error) {
-	files, err := v.files.partition(ctx, partition)
+	part, err := v.files.listed(ctx, partition)
 	if err != nil {
 		return nil, err
 	}
-	groups := map[hudi.FileID]map[hudi.Time][]string{}
-	for _, f := range files {
-		id, at, ok := sliceOf(f.Name)
-		if !ok {
-			continue
-		}
-		if groups[id] == nil {
-			groups[id] = map[hudi.Time][]string{}
-		}
-		groups[id][at] = append(groups[id][at], f.Name)
-	}
-	list := make([]Group, 0, len(groups))
-	for id, found := range groups {
-		g := Group{Location: hudi.Location{Partition: partition, File: id}}
+	list := make([]Group, 0, len(part.groups))
+	for id, found := range part.groups {
+		g := Group{Location: hudi.Location{Partition: partition, File: id}, Slices: make([]GroupSlice, len(found))}
 		g.Replaced, g.Compacting = v.replaced[g.Location], v.compacting[g.Location]
-		for _, at := range slices.SortedFunc(maps.Keys(found), hudi.Time.Compare) {
-			g.Slices = append(g.Slices, GroupSlice{Instant: at, Committed: v.Committed(at), Files: found[at]})
+		for i, s := range found {
+			g.Slices[i] = GroupSlice{Instant: s.instant, Committed: v.Committed(s.instant), Files: s.files}
 		}
 		list = append(list, g)
 	}
@@ -83,14 +73,11 @@ func (v *View) Replaced(ctx context.Context) (map[hudi.Time]bool, error) {
 		if holding[at] {
 			continue
 		}
-		files, err := v.files.partition(ctx, l.Partition)
+		part, err := v.files.listed(ctx, l.Partition)
 		if err != nil {
 			return nil, err
 		}
-		holding[at] = slices.ContainsFunc(files, func(f hudi.File) bool {
-			id, base, ok := sliceOf(f.Name)
-			return ok && id == l.File && v.Committed(base)
-		})
+		holding[at] = slices.ContainsFunc(part.groups[l.File], func(s sliceFiles) bool { return v.Committed(s.instant) })
 	}
 	maps.DeleteFunc(holding, func(_ hudi.Time, holds bool) bool { return !holds })
 	return holding, nil

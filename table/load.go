@@ -198,7 +198,7 @@ func (v *View) keepSlices(was *View, changed []change) {
 		}
 		list = withLogs(slices.Clone(list), groups, logs[p])
 		delete(v.slices, p)
-		if files, listed := v.files.of(p, groups); listed {
+		if files, listed := v.files.latest(p, groups, v.rules()); listed {
 			v.slices[p] = v.renewed(p, list, groups, files)
 		}
 	}

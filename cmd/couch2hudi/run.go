@@ -173,11 +173,20 @@ func (f *ingestFlags) check() error {
 // follow what they read, but the collector's slack would.
 const readMemory = 256 << 20
 
+// collectAt is how much garbage there may be, in percent of what lives, before the
+// collector runs. What lives is small beside the budget while commits are, and the
+// limit, not this, is what bounds the heap.
+const collectAt = 400
+
 // limitMemory lets the collector keep the heap near the budget, unless the
-// environment says otherwise.
+// environment says otherwise, and does not trouble it long before.
 func limitMemory(budget int64) {
-	if budget > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(budget)
+	if budget <= 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	debug.SetMemoryLimit(budget)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
 	}
 }
 
