@@ -94,8 +94,8 @@ func standIn() {
 type mixing struct{ fresh, first, gone int }
 
 // change makes them to a database that has had n documents, whose bodies have 300
-// bytes that do not compress much. Where as many go as come, what there is
-// is a window that moves.
+// bytes that do not compress much. Where as many go as come, those that live
+// form a window that moves.
 func (m mixing) change(db *couchfake.Database, n int) {
 	changes, oldest := mixed, 0
 	if n == 0 {
