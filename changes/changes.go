@@ -6,6 +6,7 @@ package changes
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 )
 
@@ -50,10 +51,34 @@ type Change struct {
 	// change. It may be set with Deleted: then the deletion is for those tables
 	// alone that hold the document.
 	Elsewhere bool
+	// Place is where the source had it, for those whose places have names.
+	Place Place
 	// Defect says why the envelope cannot be used (no _id, a revision that is
 	// no revision, a live row without a body even when asked again). A change
 	// with a defect is quarantined and counted, never applied.
 	Defect string
+}
+
+// Place is where a change stood in its source: a message of a topic, a line of a
+// file. The zero Place is none.
+type Place struct {
+	// In is the topic's or file's name.
+	In string
+	// Part is the topic's partition, or -1 where there are none.
+	Part int32
+	// At is the offset or the line.
+	At int64
+}
+
+// String is like "couchdb.binlog/3@42"; "" for none.
+func (p Place) String() string {
+	switch {
+	case p.In == "":
+		return ""
+	case p.Part < 0:
+		return p.In + "@" + strconv.FormatInt(p.At, 10)
+	}
+	return p.In + "/" + strconv.Itoa(int(p.Part)) + "@" + strconv.FormatInt(p.At, 10)
 }
 
 // Batch is what one Next returned. Last is the position after all of Changes;
@@ -166,6 +191,8 @@ var (
 	ErrUnauthorized = errors.New("source refused the credentials")
 	// ErrPosition: the source cannot read the position it was given.
 	ErrPosition = errors.New("source cannot read this position")
+	// ErrLeaves: a change lists no leaf revisions, and the table orders by them.
+	ErrLeaves = errors.New("no leaf revisions")
 	// ErrRecreated: the source is not the one that the position came from.
 	ErrRecreated = errors.New("source was deleted and created again")
 )

@@ -62,8 +62,10 @@ type Source struct {
 	MaxRowBytes Size `yaml:"max_row_bytes"`
 	// Timeout is how long any response but an idle feed may stay silent.
 	Timeout Duration `yaml:"timeout"`
-	Auth    Auth     `yaml:"auth"`
-	TLS     TLS      `yaml:"tls"`
+	// AcceptGap goes on where the source has lost changes that were not read.
+	AcceptGap bool `yaml:"accept_gap"`
+	Auth      Auth `yaml:"auth"`
+	TLS       TLS  `yaml:"tls"`
 
 	// reread resolves again what the file has. A func holds it, and a pointer
 	// that one, since fmt finds its way into everything else, secrets and all.

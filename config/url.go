@@ -61,7 +61,7 @@ const fieldSource, fieldTable = "source.url", "table.url"
 func sourceOptions(kind string) []string {
 	switch kind {
 	case KindKafka:
-		return []string{"group"}
+		return []string{"group", "sasl", "tls"}
 	case KindNDJSON:
 		return []string{"format", "consumed", "leaves"}
 	}

@@ -27,6 +27,9 @@ type election struct {
 	order     []int64
 	// before is the change of the same document that arrived before, or -1.
 	before []int
+	// era says that a purge came before, or is the change itself: what was there
+	// before it is older, whatever its sum.
+	era []bool
 }
 
 // candidates are the changes of one document.
@@ -39,16 +42,24 @@ func (e *election) begin(n int) {
 	e.state = slices.Grow(e.state[:0], n)[:n]
 	e.order = slices.Grow(e.order[:0], n)[:n]
 	e.before = slices.Grow(e.before[:0], n)[:n]
+	e.era = slices.Grow(e.era[:0], n)[:n]
 }
 
 func (e *election) forget() { clear(e.documents) }
 
-// offer enters change i; of equal orders the later arrival wins.
-func (e *election) offer(i int, id string, order int64) {
-	e.order[i], e.state[i], e.before[i] = order, winner, -1
+// offer enters change i; of equal orders the later arrival wins. What arrived
+// before a purge does not count any more.
+func (e *election) offer(i int, id string, order int64, purged bool) {
+	e.order[i], e.state[i], e.before[i], e.era[i] = order, winner, -1, purged
 	c, ok := e.documents[id]
+	if ok && !purged {
+		e.era[i] = e.era[c.last]
+	}
 	switch {
 	case !ok:
+		c.newest = i
+	case purged:
+		e.state[c.newest] = loser // and out of reach of next
 		c.newest = i
 	case e.order[c.newest] > order:
 		e.state[i], e.before[i] = loser, c.last
@@ -92,7 +103,7 @@ func (n *Normalizer) pick(cs []changes.Change) error {
 			n.reject(c, fmt.Sprintf("the generations of its leaves add up to %d, which is no revision tree", order))
 			continue
 		}
-		n.elect.offer(i, c.ID, order)
+		n.elect.offer(i, c.ID, order, c.Purged)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (n *Normalizer) carve() hudi.Row {
 // of the same document that is not takes its place.
 func (n *Normalizer) shape(cs []changes.Change, i int) {
 	for {
-		reason := n.record(&cs[i], n.elect.order[i])
+		reason := n.record(&cs[i], n.elect.order[i], n.elect.era[i])
 		if reason == "" {
 			return
 		}
@@ -59,9 +59,10 @@ func (n *Normalizer) shape(cs []changes.Change, i int) {
 	}
 }
 
-// record appends the record of a change, or says why it cannot.
-func (n *Normalizer) record(c *changes.Change, order int64) string {
-	r := hudi.Record{Key: hudi.Key{Record: c.ID}, Order: order, NewEra: c.Purged, OnlyHeld: c.Elsewhere}
+// record appends the record of a change, or says why it cannot. purged says that
+// a purge came before it in its batch, or is what it tells of.
+func (n *Normalizer) record(c *changes.Change, order int64, purged bool) string {
+	r := hudi.Record{Key: hudi.Key{Record: c.ID}, Order: order, NewEra: purged, OnlyHeld: c.Elsewhere}
 	var body []byte
 	count := &n.result.Stats.Tombstones
 	switch {

@@ -11,16 +11,18 @@ import (
 // quarantined is one line of a quarantine file: the whole change and why it
 // could not be applied. Texts that are not JSON are kept as base64.
 type quarantined struct {
-	ID      string          `json:"id,omitempty"`
-	Rev     string          `json:"rev,omitempty"`
-	Leaves  []string        `json:"leaves,omitempty"`
-	Deleted bool            `json:"deleted,omitempty"`
-	Seq     string          `json:"seq,omitempty"`
-	Reason  string          `json:"reason"`
-	Doc     json.RawMessage `json:"doc,omitempty"`
-	Row     json.RawMessage `json:"row,omitempty"`
-	DocRaw  []byte          `json:"doc_base64,omitempty"`
-	RowRaw  []byte          `json:"row_base64,omitempty"`
+	ID      string   `json:"id,omitempty"`
+	Rev     string   `json:"rev,omitempty"`
+	Leaves  []string `json:"leaves,omitempty"`
+	Deleted bool     `json:"deleted,omitempty"`
+	Seq     string   `json:"seq,omitempty"`
+	// Place is where in the source it stands, such as topic/partition@offset.
+	Place  string          `json:"place,omitempty"`
+	Reason string          `json:"reason"`
+	Doc    json.RawMessage `json:"doc,omitempty"`
+	Row    json.RawMessage `json:"row,omitempty"`
+	DocRaw []byte          `json:"doc_base64,omitempty"`
+	RowRaw []byte          `json:"row_base64,omitempty"`
 }
 
 // quarantine renders rejected changes as NDJSON.
@@ -30,7 +32,7 @@ func quarantine(rejects []normalize.Reject) ([]byte, error) {
 	e.SetEscapeHTML(false)
 	for i := range rejects {
 		c := &rejects[i].Change
-		q := quarantined{ID: c.ID, Rev: c.Rev.String(), Deleted: c.Deleted, Seq: c.Seq, Reason: rejects[i].Reason}
+		q := quarantined{ID: c.ID, Rev: c.Rev.String(), Deleted: c.Deleted, Seq: c.Seq, Place: c.Place.String(), Reason: rejects[i].Reason}
 		for _, l := range c.Leaves {
 			q.Leaves = append(q.Leaves, l.String())
 		}

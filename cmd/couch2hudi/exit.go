@@ -55,7 +55,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &usage), errors.As(err, &since):
 		return exitUsage
-	case errors.Is(err, config.ErrConfig), errors.Is(err, pipeline.ErrPinned), errors.Is(err, normalize.ErrDeclared), errors.Is(err, table.ErrNoInstant):
+	case errors.Is(err, config.ErrConfig), errors.Is(err, pipeline.ErrPinned), errors.Is(err, changes.ErrLeaves), errors.Is(err, normalize.ErrDeclared), errors.Is(err, table.ErrNoInstant):
 		return exitUsage
 	case errors.Is(err, changes.ErrRecreated):
 		return exitRecreated

@@ -18,6 +18,7 @@ func configFlags(c *cobra.Command, file *string) {
 	shapeFlags(c, file)
 	c.Flags().String("table", "", "file:///path or a bare path")
 	c.Flags().String("index", d.Table.Index, "how keys are found, for the table's life: bloom, or bucket (the id's hash names the file)")
+	c.Flags().String("ordering", d.Table.Ordering, "what orders two states of a document, for the table's life: leaf-sum, or generation for sources without leaf revisions")
 	c.Flags().Int("buckets", d.Table.Buckets, "with --index bucket: file groups in each partition, for the table's life (see rebucket)")
 	c.Flags().String("since", d.Source.Since, "where to begin when the table has no checkpoint: 0, now, or a seq")
 	c.Flags().Duration("commit-interval", time.Duration(d.Commit.Interval), "close a commit this long after its first row")
@@ -33,7 +34,7 @@ func configFlags(c *cobra.Command, file *string) {
 func shapeFlags(c *cobra.Command, file *string) {
 	d := config.Default()
 	c.Flags().StringVarP(file, "config", "c", "", "config file (YAML); flags win over it")
-	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, http(s)://host/db, or ndjson:///folder")
+	c.Flags().String("source", "", "couchdb://user:pass@host:5984/db, couchdbs:// for TLS, http(s)://host/db, kafka://broker:9092,broker:9092/topic?group=NAME, or ndjson:///folder")
 	c.Flags().String("table-name", "", "the table's name (default: the database's)")
 	c.Flags().String("partition-field", "", "document field that partitions the table (default: none)")
 	c.Flags().String("partition-format", "", "how its times become folders, such as yyyyMMdd")

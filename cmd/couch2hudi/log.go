@@ -38,6 +38,7 @@ const (
 	keyEarliest    = "earliest"
 	keyFile        = "file"
 	keyBundle      = "bundle"
+	keyPartitions  = "partitions"
 )
 
 // newLogger writes text to a terminal and JSON elsewhere unless told otherwise.

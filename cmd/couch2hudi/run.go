@@ -51,7 +51,8 @@ in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
   couch2hudi run -c couch2hudi.yaml --once
   couch2hudi run --source http://localhost:5984/shop --table ./shop-table \
       --partition-field createdAt --partition-format yyyyMMdd --commit-interval 10s
-  couch2hudi run -c couch2hudi.yaml --index bucket --buckets 64`,
+  couch2hudi run -c couch2hudi.yaml --index bucket --buckets 64
+  couch2hudi run --source 'kafka://b1:9092,b2:9092/couchdb.binlog?group=tables' --table ./shop-table`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(c, file)
 			if err != nil {
@@ -70,6 +71,7 @@ in the environment: COUCH2HUDI_USER and COUCH2HUDI_PASSWORD.`,
 	c.Flags().BoolVar(&f.replay, "replay", false, "backfill: read from --since to the end although the table has a checkpoint, which stays")
 	c.Flags().BoolVar(&f.rewrite, "rewrite", false, "with --replay: write rows again that the table holds (after a change of columns)")
 	c.Flags().BoolVar(&f.acceptRecreated, "accept-recreated", false, "the database was deleted and created again: begin a new epoch")
+	c.Flags().Bool("accept-gap", false, "the source has lost changes that were not read (Kafka's retention): go on from what is there")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait while another writer holds the table, instead of exit 5")
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 	_ "time/tzdata" // zones by name, in images without a zone database too
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
+	"github.com/couch2hudi/couch2hudi/changes/kafka"
 	"github.com/couch2hudi/couch2hudi/changes/ndjson"
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
@@ -37,7 +39,7 @@ func openSource(ctx context.Context, cfg config.Config, log *slog.Logger) (chang
 	case config.KindNDJSON:
 		return openFolder(u, cfg, log)
 	case config.KindKafka:
-		return nil, &usageError{err: fmt.Errorf("source %s: sources of kind %s are not built in", u, u.Kind)}
+		return openKafka(cfg, u, log)
 	}
 	return nil, &usageError{err: fmt.Errorf("source %s: kind %q is not known", u, u.Kind)}
 }
@@ -97,6 +99,50 @@ func openExporter(ctx context.Context, source changes.Source, to string, o bundl
 	}
 	return ndjson.NewExporter(ctx, source, ndjson.ExportOptions{Folder: u.Path, Bytes: o.bytes, Interval: o.interval, Once: o.once,
 		Written: func(m ndjson.Manifest) { show(m.Number, m.Rows, m.Bytes, m.LastSeq) }})
+}
+
+// openKafka opens the topic that the config names.
+func openKafka(cfg config.Config, u config.SourceURL, log *slog.Logger) (changes.Source, error) {
+	c, err := kafkaCluster(cfg, u)
+	if err != nil {
+		return nil, err
+	}
+	s, err := kafka.Open(kafka.Options{Cluster: c, Topic: u.Database, Group: u.Option("group"), Leaves: cfg.Table.Ordering == config.OrderingLeafSum,
+		AcceptGap: cfg.Source.AcceptGap, Memory: int64(cfg.Memory), MaxBatch: int(cfg.Source.MaxRowBytes), Events: kafkaEvents(log)})
+	if errors.Is(err, kafka.ErrOptions) {
+		return nil, &usageError{err: err, command: "couch2hudi run"}
+	}
+	return s, err
+}
+
+// kafkaCluster says which brokers a URL names and how the config speaks to them.
+func kafkaCluster(cfg config.Config, u config.SourceURL) (kafka.Cluster, error) {
+	c := kafka.Cluster{Brokers: strings.Split(u.Server, ","), User: u.User, Password: u.Password.Reveal(), Mechanism: u.Option("sasl")}
+	if user := os.Getenv(envUser); user != "" && u.User == "" {
+		c.User, c.Password = user, os.Getenv(envPassword)
+	}
+	if u.Option("tls") != "true" {
+		return c, nil
+	}
+	files := cfg.Source.TLS
+	var err error
+	c.TLS, err = kafka.TLSFiles{CA: files.CA, Cert: files.Cert, Key: files.Key, ServerName: files.ServerName, InsecureSkipVerify: files.InsecureSkipVerify}.Config()
+	if err != nil {
+		return c, &usageError{err: err, command: "couch2hudi run"}
+	}
+	return c, nil
+}
+
+// kafkaEvents logs what an operator should know.
+func kafkaEvents(log *slog.Logger) kafka.Events {
+	return kafka.Events{
+		Retried: func(err error, wait time.Duration) {
+			log.Warn("kafka failed, trying again", keyReason, err.Error(), keyWait, wait)
+		},
+		Gap:        func(err error) { log.Warn("going on over a gap", keyReason, err.Error()) },
+		Warned:     func(reason string) { log.Warn("kafka", keyReason, reason) },
+		Partitions: func(n int) { log.Info("the topic has more partitions", keyPartitions, n) },
+	}
 }
 
 // sourceHint is what an error of a source says of the next step, "" when it says
@@ -343,6 +389,10 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 	if source != "" {
 		cfg.Source.URL = config.Secret(source)
 	}
+	if flags.Changed("accept-gap") {
+		cfg.Source.AcceptGap, _ = flags.GetBool("accept-gap")
+	}
+	set("ordering", &cfg.Table.Ordering)
 	set("table", &cfg.Table.URL)
 	set("since", &cfg.Source.Since)
 	set("table-name", &cfg.Table.Name)

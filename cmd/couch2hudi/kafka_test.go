@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// topic is a topic of a fake cluster, and its URL.
+func topic(t *testing.T, name string, partitions int32) (*kfake.Cluster, *kgo.Client, string) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return c, client, "kafka://" + strings.Join(c.ListenAddrs(), ",") + "/" + url.PathEscape(name)
+}
+
+func send(t *testing.T, c *kgo.Client, messages ...[2]string) {
+	t.Helper()
+	for _, m := range messages {
+		r := &kgo.Record{Key: []byte(m[0]), Value: []byte(m[1])}
+		if m[1] == "" {
+			r.Value = nil
+		}
+		if err := c.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRunOtherTools: messages of other tools go into a table that orders by
+// generation, deletions without revision included, and into no other.
+func TestRunOtherTools(t *testing.T) {
+	cluster, client, source := topic(t, "docs", 1)
+	send(t, client, [2]string{"a", `{"_id":"a","_rev":"7-x","n":1}`}, [2]string{"b", `{"_id":"b","_rev":"1-x","n":2}`},
+		[2]string{"a", ""}, [2]string{"a", `{"_id":"a","_rev":"1-y","n":3}`}, [2]string{"b", ""}, [2]string{"never", ""}, [2]string{"x", "poison"})
+	dir := filepath.Join(t.TempDir(), "table")
+	want(t, 2, []string{"no leaf revisions", "docs/0@0", "generation"}, "run", "--once", "--source", source, "--table", filepath.Join(t.TempDir(), "leaves"))
+	run := []string{"run", "--once", "--source", source, "--table", dir, "--ordering", "generation"}
+	want(t, 0, []string{"committed"}, run...)
+	query := []string{"query", "--table", dir, "--columns", "_id,_rev,n", "--format", "jsonl"}
+	rows := func(n int, has string) {
+		t.Helper()
+		if out := want(t, 0, nil, query...); strings.Count(out, "\n") != n || !strings.Contains(out, has) {
+			t.Errorf("got\n%swant %d, one of them %s", out, n, has)
+		}
+	}
+	rows(1, `"_id":"a","_rev":"1-y","n":3`)
+	// In a later commit, and born again in one still later.
+	send(t, client, [2]string{"a", ""}, [2]string{"b", `{"_id":"b","_rev":"1-z","n":4}`})
+	want(t, 0, []string{"committed"}, run...)
+	rows(1, `"_id":"b","_rev":"1-z","n":4`)
+	send(t, client, [2]string{"b", ""}, [2]string{"a", `{"_id":"a","_rev":"1-z","n":5}`})
+	want(t, 0, []string{"committed"}, run...)
+	rows(1, `"_id":"a","_rev":"1-z","n":5`)
+	found, err := filepath.Glob(filepath.Join(dir, ".hoodie", "couch2hudi", "quarantine", "*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("quarantine: %v, %v", found, err)
+	}
+	if data, err := os.ReadFile(found[0]); err != nil || !strings.Contains(string(data), `"place":"docs/0@6"`) {
+		t.Errorf("quarantine: %s, %v", data, err)
+	}
+	// Pinned.
+	want(t, 2, []string{"table.ordering"}, "run", "--once", "--source", source, "--table", dir)
+	// Retention takes what was not read.
+	for i := range 4 {
+		send(t, client, [2]string{"c", fmt.Sprintf(`{"_id":"c","_rev":"%d-x"}`, i+1)})
+	}
+	if err := cluster.DeleteRecords("docs", 0, 13); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 4, []string{"does not hold 2 messages of partition 0", "--accept-gap"}, run...)
+	want(t, 0, []string{"going on over a gap", "committed"}, append(run, "--accept-gap")...)
+	rows(2, `"_id":"c","_rev":"4-x"`)
+	// The topic is created anew.
+	if err := cluster.DeleteTopic("docs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.CreateTopic("docs", 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 3, []string{"deleted and created again"}, run...)
+	want(t, 1, []string{"does not exist"}, "check", "--source", source+"x", "--table", dir, "--timeout", "1s")
+}
