@@ -143,8 +143,7 @@ func (n *Normalizer) str(body []byte, t *token) hudi.Value {
 	case tokenString:
 		return hudi.StringOf(t.text(body))
 	case tokenEscaped:
-		n.buf = appendUnescaped(n.buf[:0], t.text(body))
-		return hudi.StringOf(n.arena.copy(n.buf))
+		return hudi.StringOf(n.arena.unescaped(t.text(body)))
 	default:
 		return hudi.StringOf(body[t.start:t.end])
 	}

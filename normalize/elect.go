@@ -143,7 +143,8 @@ func (n *Normalizer) envelope(c *changes.Change) string {
 		return fmt.Sprintf("a body of %d bytes", len(c.Body))
 	}
 	for i := range c.Leaves {
-		if !utf8.ValidString(c.Leaves[i].Hash) {
+		// The winner is the first of them, and is looked at below.
+		if h := c.Leaves[i].Hash; h != c.Rev.Hash && !utf8.ValidString(h) {
 			return "a leaf revision is not UTF-8"
 		}
 	}

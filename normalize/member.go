@@ -34,17 +34,31 @@ type rescue struct {
 // member takes one member of the document that the cursor stands on. Of a name
 // that comes twice the last value counts, as in CouchDB.
 func (n *Normalizer) member(name, value *token) {
+	i := n.plan.fields[n.cursor.last].next
+	if !n.scan.met {
+		key := n.key(n.scan.data, name)
+		if n.cursor.dead {
+			n.last(key, value)
+			return
+		}
+		if i = n.plan.find(n.cursor.last, key); i < 0 {
+			n.unknown(name, key, value)
+			n.expect()
+			return
+		}
+	}
+	n.known(i, value)
+	n.expect()
+}
+
+// expect tells the scanner which member is likely to come next.
+func (n *Normalizer) expect() {
+	n.scan.expected = n.plan.fields[n.plan.fields[n.cursor.last].next].quoted
+}
+
+// known takes the value of a field that is known.
+func (n *Normalizer) known(i int, value *token) {
 	body := n.scan.data
-	key := n.key(body, name)
-	if n.cursor.dead {
-		n.last(key, value)
-		return
-	}
-	i := n.plan.find(n.cursor.last, key)
-	if i < 0 {
-		n.unknown(name, key, value)
-		return
-	}
 	n.cursor.last = i
 	f := &n.plan.fields[i]
 	if f.partition {
@@ -130,7 +144,9 @@ func (n *Normalizer) put(g *target, t *token) {
 		return
 	}
 	n.cursor.row[g.column] = v
-	n.keepText(g, v, n.scan.data, n.cursor.record, t)
+	if n.exact {
+		n.keepText(g, v, n.scan.data, n.cursor.record, t)
+	}
 }
 
 // keepText keeps a value's text where the cell does not tell it and nothing else

@@ -76,6 +76,9 @@ type field struct {
 	// next is the place of the field that followed this one last time: most
 	// documents have their members in the order of the one before.
 	next int
+	// quoted is the name as most documents write it, with quotes and colon; empty
+	// when it cannot be written so.
+	quoted string
 	// stamp is the row that last had this field, waits the place of that
 	// row's value among those that wait. counted is the row that made it one
 	// of the plan's fresh ones.
@@ -232,9 +235,19 @@ func (p *plan) add(f field) int {
 	f.stamp, f.waits, f.counted = -1, -1, -1
 	if f.beside == nil {
 		p.byName[f.name] = len(p.fields)
+		f.quoted = plainName(f.name)
 	}
 	p.fields = append(p.fields, f)
 	return len(p.fields) - 1
+}
+
+// plainName is a member's name in JSON without escapes, and the colon; empty when it
+// needs some.
+func plainName(name string) string {
+	if end, _ := plainText([]byte(name), 0, 0); end < len(name) {
+		return ""
+	}
+	return `"` + name + `":`
 }
 
 // find is the place of the field that follows another one, or -1.

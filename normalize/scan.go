@@ -55,6 +55,11 @@ type scanner struct {
 	stack []byte
 	// member is given the members of an object, or nil.
 	member func(name, value *token)
+	// expected is the next member's name as it is likely to be written, quotes and
+	// colon included, empty for no idea: a comparison takes the place of a scan. It
+	// is member's to say, and is met when it was right.
+	expected string
+	met      bool
 	// name and given are the tokens that member is given.
 	name, given token
 }
@@ -373,19 +378,9 @@ func (s *scanner) object(data []byte) error {
 		return s.finish(i + 1)
 	}
 	for {
-		*name = token{start: i, end: -1, kind: tokenString}
-		if s.at(i) == '"' {
-			end, escaped := s.skipString(i + 1)
-			if name.end = end; escaped {
-				name.kind = tokenEscaped
-			}
-		}
-		if name.end < 0 {
-			return s.fault(i, "no member name")
-		}
-		start := s.colon(name.end)
-		if start < 0 {
-			return s.fault(name.end, "no colon")
+		start, fault := s.memberName(i, name)
+		if fault != nil {
+			return fault
 		}
 		if s.value(start, value); value.end < 0 {
 			return s.fault(start, "no value")
@@ -400,6 +395,30 @@ func (s *scanner) object(data []byte) error {
 			return s.fault(i, "neither comma nor closing brace")
 		}
 	}
+}
+
+// memberName reads a member's name at i, and the colon, and returns the place of the value.
+func (s *scanner) memberName(i int, name *token) (int, error) {
+	*name = token{start: i, end: -1, kind: tokenString}
+	n := len(s.expected)
+	if s.met = n > 0 && len(s.data)-i > n && string(s.data[i:i+n]) == s.expected; s.met {
+		name.end = i + n - 1
+		return s.space(i + n), nil
+	}
+	if s.at(i) == '"' {
+		end, escaped := s.skipString(i + 1)
+		if name.end = end; escaped {
+			name.kind = tokenEscaped
+		}
+	}
+	if name.end < 0 {
+		return 0, s.fault(i, "no member name")
+	}
+	start := s.colon(name.end)
+	if start < 0 {
+		return 0, s.fault(name.end, "no colon")
+	}
+	return start, nil
 }
 
 // finish checks what can only be known at the end: nothing follows the

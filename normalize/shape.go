@@ -104,6 +104,7 @@ func (n *Normalizer) tombstone(c *changes.Change, r *hudi.Record) string {
 	case keep && n.exact:
 		row := n.cursor.row // a live row's, begun
 		n.cursor = cursor{change: c, row: row, record: len(n.result.Records), dead: true}
+		n.scan.expected = ""
 		if err = n.scan.object(c.Body); err != nil {
 			n.rescues = n.rescues[:rescues]
 		}
@@ -129,6 +130,7 @@ func (n *Normalizer) live(c *changes.Change, r hudi.Record) string {
 	}
 	n.cursor = cursor{change: c, row: n.cursor.row, record: len(n.result.Records)}
 	failed := n.failed
+	n.expect()
 	err := n.scan.object(c.Body)
 	if err != nil || n.cursor.foreign {
 		n.failed = failed

@@ -128,6 +128,19 @@ func (a *arena) copy(b []byte) []byte {
 	return c
 }
 
+// unescaped is what the inside of a JSON string stands for, which is never longer.
+func (a *arena) unescaped(text []byte) []byte {
+	if len(text) >= arenaLarge {
+		return appendUnescaped(nil, text)
+	}
+	if len(a.free) < len(text) {
+		a.free = make([]byte, arenaChunk)
+	}
+	c := appendUnescaped(a.free[:0], text)
+	a.free = a.free[len(c):]
+	return c[:len(c):len(c)]
+}
+
 // shared is b as a string without a copy: b must not change any more while the
 // string lives.
 func shared(b []byte) string { return hudi.StringOf(b).Text() }
