@@ -53,6 +53,29 @@ func (s *Sorter) Each(partition string, yield func(number int, r *hudi.Record) e
 	return nil
 }
 
+// All is Each with every row of a key, those of one key in the order in which they
+// were added. Their partition is not kept.
+func (s *Sorter) All(yield func(number int, r *hudi.Record) error) error {
+	m, err := s.s.merge()
+	if err != nil {
+		return err
+	}
+	r := &hudi.Record{}
+	for h := m.head(); h != nil; h = m.head() {
+		*r = hudi.Record{Key: hudi.Key{Record: h.key}, Order: h.order, Row: r.Row}
+		if err := readRow(h.row, r); err != nil {
+			return fmt.Errorf("read sorted rows back: %w", err)
+		}
+		if err := yield(int(h.group), r); err != nil {
+			return err
+		}
+		if err := m.pop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // newest takes the rows of the next key off m: of equal ones the last that was
 // added counts.
 func (s *Sorter) newest(m *merge) ([]byte, error) {

@@ -20,6 +20,7 @@ const (
 	exitRecreated = 3
 	exitGone      = 4
 	exitHeld      = 5
+	exitDiffers   = 6
 )
 
 // usageError is a wrong command line.
@@ -52,10 +53,13 @@ func (e *sinceError) Unwrap() error { return e.err }
 func exitCode(err error) int {
 	var usage *usageError
 	var since *sinceError
+	var differ *differError
 	switch {
+	case errors.As(err, &differ):
+		return exitDiffers
 	case errors.As(err, &usage), errors.As(err, &since):
 		return exitUsage
-	case errors.Is(err, config.ErrConfig), errors.Is(err, pipeline.ErrPinned), errors.Is(err, changes.ErrLeaves), errors.Is(err, normalize.ErrDeclared), errors.Is(err, table.ErrNoInstant):
+	case errors.Is(err, config.ErrConfig), errors.Is(err, pipeline.ErrPinned), errors.Is(err, changes.ErrLeaves), errors.Is(err, normalize.ErrDeclared), errors.Is(err, pipeline.ErrNoRepair), errors.Is(err, table.ErrNoInstant):
 		return exitUsage
 	case errors.Is(err, changes.ErrRecreated):
 		return exitRecreated

@@ -31,7 +31,7 @@ func TestOperationsNameEveryError(t *testing.T) {
 		anchors[strings.ReplaceAll(anchor, " ", "-")] = true
 	}
 	for _, e := range []error{
-		config.ErrSyntax, config.ErrUnknownKey, config.ErrRequired, config.ErrValue, config.ErrReference, pipeline.ErrPinned,
+		config.ErrSyntax, config.ErrUnknownKey, config.ErrRequired, config.ErrValue, config.ErrReference, pipeline.ErrPinned, pipeline.ErrNoRepair,
 		changes.ErrNotFound, changes.ErrUnauthorized, changes.ErrPosition, changes.ErrRecreated, changes.ErrLeaves, changes.ErrChain, changes.ErrBusy, couchdb.ErrNotCouchDB, couchdb.ErrRowTooLarge,
 		table.ErrNoTable, table.ErrCorrupt, table.ErrVersion, table.ErrType, table.ErrMetadataTable, table.ErrBootstrapped, table.ErrUnsupported,
 		table.ErrHeld, table.ErrRecover, table.ErrForeign, table.ErrConflict, table.ErrUnknown, table.ErrNoSchema, table.ErrArchived,

@@ -43,7 +43,8 @@ table equal to it, commit by commit. The position travels in the same commit as
 the rows: whatever dies, whenever, the next start goes on from the last commit.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage or config; 3 the database was deleted
-and created again; 4 the position is gone, or a file of a chain; 5 another writer holds the table.`,
+and created again; 4 the position is gone, or a file of a chain; 5 another writer holds the table;
+6 verify found a difference.`,
 		Example: `  couch2hudi demo
   couch2hudi run --source couchdb://user:pass@localhost:5984/shop --table ./shop-table
   couch2hudi query --table ./shop-table --since -15m`,
@@ -56,7 +57,7 @@ and created again; 4 the position is gone, or a file of a chain; 5 another write
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{err: err, command: c.CommandPath()}
 	})
-	root.AddCommand(newRun(s), newExport(s), newDemo(s), newQuery(s), newTail(s), newTimeline(s), newSchema(s), newCheck(s), newCompact(s), newClean(s), newArchive(s), newRebucket(s),
+	root.AddCommand(newRun(s), newExport(s), newDemo(s), newQuery(s), newTail(s), newTimeline(s), newSchema(s), newCheck(s), newVerify(s), newCompact(s), newClean(s), newArchive(s), newRebucket(s),
 		newSavepoint(s), newRestore(s), newRollback(s), newVersion(s))
 	for _, c := range root.Commands() {
 		c.Args = wrapArgs(c.Args)

@@ -1,0 +1,358 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/index"
+	"github.com/couch2hudi/couch2hudi/normalize"
+	"github.com/couch2hudi/couch2hudi/reader"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+// Difference is how a document and its row in the table differ.
+type Difference string
+
+// The differences, each of a document that did not change while it was looked at.
+const (
+	// Missing: the table has no row, or no tombstone where it keeps them.
+	Missing Difference = "missing"
+	// Extra: the table has a live row, and the source no such document, or one that
+	// the filter leaves out.
+	Extra Difference = "extra"
+	// Stale: the row is of an older state.
+	Stale Difference = "stale"
+	// Wrong: the row is of this state and says other things, or of a state that the
+	// source does not have.
+	Wrong Difference = "wrong"
+	// Resurrected: the document is deleted and the row live.
+	Resurrected Difference = "resurrected"
+	// WrongPartition: the row is in another partition than the document says, or
+	// there are several.
+	WrongPartition Difference = "wrong_partition"
+)
+
+// Differences are all of them, in the order of reports.
+func Differences() []Difference {
+	return []Difference{Missing, Extra, Stale, Wrong, Resurrected, WrongPartition}
+}
+
+// ErrNoRepair says that what differs cannot be read again from such a source.
+var ErrNoRepair = errors.New("this source cannot be repaired from")
+
+// VerifyOptions say what is compared. Source, View and Normalizer are needed.
+type VerifyOptions struct {
+	Source changes.Source
+	// View is the table at one moment.
+	View *table.View
+	// Normalizer is the one that rows are made with.
+	Normalizer *normalize.Normalizer
+	// Name is the source's in the checkpoint; default: its identity's.
+	Name string
+	// Scope and Stay are as in Options.
+	Scope index.Scope
+	Stay  bool
+	// Memory bounds what is sorted in memory, in bytes; the rest goes to a file in
+	// TempDir.
+	Memory  int64
+	TempDir string
+	// Samples is how many documents of each difference are named.
+	Samples int
+	// Found is told of each difference, in the order of ids. May be nil.
+	Found func(ctx context.Context, d Difference, id string) error
+}
+
+// Verified is the outcome.
+type Verified struct {
+	// Instant is the table's newest write that was looked at.
+	Instant hudi.Time `json:"instant"`
+	// Documents are those of the source, deleted ones among them, Rows the table's.
+	Documents int64 `json:"documents"`
+	Rows      int64 `json:"rows"`
+	Equal     int64 `json:"equal"`
+	// Moving changed after the table's position: what is due is not there yet.
+	Moving int64 `json:"moving"`
+	// Rejected are documents that become no row (quarantine).
+	Rejected int64 `json:"rejected"`
+	// Different are the documents of each difference.
+	Different map[Difference]int64 `json:"different"`
+	Samples   []Sample             `json:"samples"`
+}
+
+// Count is the number of all differences.
+func (v *Verified) Count() (n int64) {
+	for _, d := range v.Different {
+		n += d
+	}
+	return n
+}
+
+// Sample is one difference.
+type Sample struct {
+	Difference Difference `json:"difference"`
+	ID         string     `json:"id"`
+	Source     *Side      `json:"source,omitempty"`
+	Table      *Side      `json:"table,omitempty"`
+}
+
+// Side is what one of the two has of a document. Order is without the era.
+type Side struct {
+	Rev       string `json:"rev,omitempty"`
+	Order     int64  `json:"order"`
+	Deleted   bool   `json:"deleted"`
+	Partition string `json:"partition,omitempty"`
+}
+
+// verifier compares. All that it reads goes through one sort by id.
+type verifier struct {
+	o      VerifyOptions
+	sorter *reader.Sorter
+	schema *hudi.Schema
+	// places of columns
+	rev, deleted int
+	// skip are columns that are compared in another way, or not.
+	skip map[int]bool
+	out  Verified
+	hash []byte
+	// now is the document that the merge is at.
+	now document
+}
+
+// document is what was found of one id.
+type document struct {
+	id     string
+	begun  bool
+	source entry
+	// rows are the table's, in any partition.
+	rows             []entry
+	inSource, moving bool
+}
+
+// entry is one state of a document, as it is sorted.
+type entry struct {
+	flags     int32
+	order     int64
+	rev       string
+	partition string
+	hash      string
+}
+
+// Flags of entries.
+const (
+	fromSource int32 = 1 << iota
+	fromTable
+	isMoving
+	isDead
+	// isAway: there need be no row, and no live one may be.
+	isAway
+	// isHard: the source deleted it, and the table keeps no tombstones.
+	isHard
+	isRejected
+	anyPartition
+)
+
+// Verify compares a source with a table, document by document, in bounded memory:
+// both are read once, sorted by id on disk, and compared in that order. Documents
+// that changed after the position of the table's last commit are moving, and no
+// difference.
+func Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
+	v := &verifier{o: o, out: Verified{Instant: o.View.Last(), Different: map[Difference]int64{}, Samples: []Sample{}}}
+	if err := v.columns(ctx); err != nil {
+		return v.out, err
+	}
+	v.sorter = reader.NewSorter(reader.Options{Memory: o.Memory, TempDir: o.TempDir})
+	err := v.run(ctx)
+	return v.out, errors.Join(err, v.sorter.Close())
+}
+
+func (v *verifier) run(ctx context.Context) error {
+	due, err := v.due(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.readTable(ctx); err != nil {
+		return fmt.Errorf("read table: %w", err)
+	}
+	if err := v.readSource(ctx); err != nil {
+		return fmt.Errorf("read source: %w", err)
+	}
+	// Last, so that all is in it that changed while the two were read.
+	if err := v.readMoving(ctx, due); err != nil {
+		return fmt.Errorf("read what changed: %w", err)
+	}
+	if err := v.sorter.All(func(_ int, r *hudi.Record) error { return v.merge(ctx, r) }); err != nil {
+		return err
+	}
+	return v.judge(ctx)
+}
+
+func (v *verifier) columns(ctx context.Context) error {
+	s, err := v.o.View.Schema(ctx)
+	if errors.Is(err, table.ErrNoSchema) {
+		var made normalize.Result
+		made, err = v.o.Normalizer.Normalize(changes.Batch{}, nil)
+		s = made.Schema
+	}
+	if err != nil {
+		return fmt.Errorf("read schema: %w", err)
+	}
+	v.schema, v.skip, v.rev, v.deleted = s, map[int]bool{}, -1, -1
+	for i, c := range s.Columns() {
+		switch c.Name {
+		case hudi.ColumnRev:
+			v.rev = i
+		case hudi.ColumnDeleted:
+			v.deleted = i
+		}
+		switch c.Name {
+		case hudi.ColumnRev, hudi.ColumnDeleted, hudi.ColumnRevOrder, normalize.ColumnSeq, v.o.View.Table().PartitionField():
+			v.skip[i] = true
+		}
+	}
+	return nil
+}
+
+// due is the position up to which the table must have everything.
+func (v *verifier) due(ctx context.Context) (changes.Position, error) {
+	id, err := v.o.Source.Identify(ctx)
+	if err != nil {
+		return "", fmt.Errorf("identify source: %w", err)
+	}
+	text, at, found, err := v.o.View.Extra(ctx, commitmeta.ExtraCheckpoint)
+	if err != nil {
+		return "", fmt.Errorf("find the last checkpoint: %w", err)
+	}
+	var c commitmeta.Checkpoint
+	if found {
+		if c, err = commitmeta.DecodeCheckpoint(text); err != nil {
+			return "", fmt.Errorf("checkpoint of commit %s: %w", at.Time, err)
+		}
+	}
+	s, known := c.Sources[or(v.o.Name, id.Name)]
+	switch {
+	case !known:
+		return v.o.Source.Now(ctx)
+	case s.Kind != id.Kind || s.Incarnation != "" && id.Incarnation != "" && s.Incarnation != id.Incarnation:
+		return "", fmt.Errorf("%w: %s %q was created at %s, the checkpoint of commit %s is of the one created at %s",
+			changes.ErrRecreated, id.Kind, id.Name, id.Incarnation, at.Time, s.Incarnation)
+	}
+	return changes.Position(s.Position()), nil
+}
+
+func (v *verifier) readTable(ctx context.Context) error {
+	for r, err := range reader.Snapshot(ctx, v.o.View, reader.Options{IncludeDeletes: true, Memory: v.o.Memory}) {
+		if err != nil {
+			return err
+		}
+		v.out.Rows++
+		if err := v.add(r.Key.Record, v.entry(r, fromTable)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each reads a source from a position to its end.
+func (v *verifier) each(ctx context.Context, at changes.Position, yield func(changes.Batch) error) error {
+	const rows, shares = 5000, 16
+	limit := changes.Limit{Rows: rows, Bytes: max(1<<20, v.o.Memory/shares)}
+	for {
+		b, err := v.o.Source.Next(ctx, at, limit)
+		if err != nil {
+			return err
+		}
+		if err := yield(b); err != nil {
+			return err
+		}
+		if at = b.Last; b.CaughtUp {
+			return nil
+		}
+	}
+}
+
+func (v *verifier) readSource(ctx context.Context) error {
+	return v.each(ctx, "", func(b changes.Batch) error {
+		shaped, err := v.o.Normalizer.Normalize(b, v.schema)
+		if err != nil {
+			return fmt.Errorf("normalize: %w", err)
+		}
+		for i := range shaped.Records {
+			if err := v.add(shaped.Records[i].Key.Record, v.entry(&shaped.Records[i], fromSource)); err != nil {
+				return err
+			}
+		}
+		for i := range shaped.Rejects {
+			if err := v.add(shaped.Rejects[i].Change.ID, entry{flags: fromSource | isRejected}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (v *verifier) readMoving(ctx context.Context, from changes.Position) error {
+	return v.each(ctx, from, func(b changes.Batch) error {
+		for i := range b.Changes {
+			if err := v.add(b.Changes[i].ID, entry{flags: isMoving}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// entry is what is compared of a row.
+func (v *verifier) entry(r *hudi.Record, side int32) entry {
+	e := entry{flags: side, order: r.Order - hudi.Order(hudi.Era(r.Order), 0), partition: r.Key.Partition}
+	if r.AnyPartition {
+		e.flags |= anyPartition
+	}
+	if r.OnlyHeld || r.Delete {
+		e.flags |= isAway | isDead
+		if !r.OnlyHeld {
+			e.flags |= isHard
+		}
+		return e
+	}
+	if v.deleted >= 0 && v.deleted < len(r.Row) && r.Row[v.deleted].Boolean() {
+		e.flags |= isDead
+	}
+	if v.rev >= 0 && v.rev < len(r.Row) {
+		e.rev = r.Row[v.rev].Text()
+	}
+	e.hash = v.sum(r.Row)
+	return e
+}
+
+// sum is a hash of the cells that are not null.
+func (v *verifier) sum(row hudi.Row) string {
+	b := v.hash[:0]
+	for i, c := range row {
+		if c.IsNull() || v.skip[i] {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(i))
+		b = append(b, byte(c.Kind()))
+		b = binary.AppendUvarint(b, uint64(c.Long()))
+		b = binary.AppendUvarint(b, uint64(len(c.Text())))
+		b = append(b, c.Text()...)
+	}
+	v.hash = b
+	sum := sha256.Sum256(b)
+	return string(sum[:])
+}
+
+func (v *verifier) add(id string, e entry) error {
+	r := hudi.Record{Key: hudi.Key{Record: id}, Order: e.order,
+		Row: hudi.Row{hudi.Int(e.flags), hudi.String(e.rev), hudi.String(e.partition), hudi.String(e.hash)}}
+	if err := v.sorter.Add(0, &r); err != nil {
+		return fmt.Errorf("sort: %w", err)
+	}
+	return nil
+}
