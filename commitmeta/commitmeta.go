@@ -127,6 +127,8 @@ type Stats struct {
 	Moved       int64 `json:"moved"`
 	Rescued     int64 `json:"rescued"`
 	Unplaced    int64 `json:"default_partition"`
+	// Retried counts quarantined changes that a retry settled.
+	Retried int64 `json:"retried,omitempty"`
 	// Elsewhere counts changes of documents that are not for the table and that it
 	// did not hold, Left those that it held and deleted.
 	Elsewhere int64 `json:"elsewhere,omitempty"`

@@ -16,6 +16,8 @@ type Config struct {
 	Log     Log     `yaml:"log"`
 	Index   Index   `yaml:"index"`
 	Writer  Writer  `yaml:"writer"`
+	// Quarantine bounds what is put into it.
+	Quarantine Quarantine `yaml:"quarantine"`
 	// Compaction says when log files are merged into base files, and by whom.
 	Compaction Compaction `yaml:"compaction"`
 	// Retain is how far back readers may begin: cleans keep what they need.
@@ -115,6 +117,13 @@ type Writer struct {
 	// MaxRewrite is the most bytes of small base files that one commit writes
 	// again to add keys to them.
 	MaxRewrite Size `yaml:"max_rewrite"`
+}
+
+// Quarantine bounds what is put into it.
+type Quarantine struct {
+	// MaxShare is the share of the last 1,000 rows of which more may not be broken; 1
+	// is no limit.
+	MaxShare float64 `yaml:"max_share"`
 }
 
 // Clean says what cleans keep.
@@ -324,9 +333,10 @@ func Default() Config {
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},
 			Deletes: DeletesTombstone, Ordering: OrderingLeafSum, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte, CDC: CDCOff},
-		Index:  Index{Scope: ScopeGlobal, PruneByRanges: true},
-		Writer: Writer{MaxRewrite: 16 * mebibyte},
-		Retain: Duration(retain), Clean: Clean{Policy: CleanHours}, Timeline: Timeline{KeepMin: 1800, KeepMax: 2000},
+		Index:      Index{Scope: ScopeGlobal, PruneByRanges: true},
+		Quarantine: Quarantine{MaxShare: 0.1},
+		Writer:     Writer{MaxRewrite: 16 * mebibyte},
+		Retain:     Duration(retain), Clean: Clean{Policy: CleanHours}, Timeline: Timeline{KeepMin: 1800, KeepMax: 2000},
 		Compaction: Compaction{Mode: CompactionAsync, MaxDeltaCommits: 10, MaxAge: Duration(maxAge), Memory: 256 * mebibyte},
 		Commit:     Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
 		Columns:    Columns{KeepDoc: true, MaxColumns: 500, Nested: NestedJSON, NestedDepth: 5, NestedWidth: 50, Sample: 10_000, Others: OthersInferred, OnConflict: ConflictRescue},

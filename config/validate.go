@@ -12,7 +12,7 @@ import (
 // Validate checks every field and returns all that is wrong, each as a
 // *FieldError. It reads nothing but time zones.
 func (c *Config) Validate() error {
-	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.Index.validate(), c.Compaction.validate(), c.Clean.Validate(), c.Timeline.Validate(), c.ValidateRetain(),
+	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.Index.validate(), c.Compaction.validate(), c.Quarantine.validate(), c.Clean.Validate(), c.Timeline.Validate(), c.ValidateRetain(),
 		between("writer.max_rewrite", c.Writer.MaxRewrite, 0, 1<<34), c.memory())
 }
 
@@ -115,6 +115,11 @@ func (c *Compaction) validate() error {
 		between("compaction.memory", c.Memory, 16<<20, 1<<40))
 }
 
+func (q *Quarantine) validate() error {
+	const least, most = 0.001, 1 // a row of the window
+	return between("quarantine.max_share", q.MaxShare, least, most)
+}
+
 func (c *Columns) validate() error {
 	errs := []error{between("columns.max_columns", c.MaxColumns, 1, 10_000), between("columns.sample", c.Sample, 1, 100_000_000),
 		oneOf("columns.nested", c.Nested, NestedJSON, NestedStruct), between("columns.nested_depth", c.NestedDepth, 1, 15),
@@ -173,7 +178,7 @@ func oneOf(field, value string, allowed ...string) error {
 	return wrong(field, "%q is none of %s", value, words)
 }
 
-func between[T int | Duration | Size](field string, value, least, most T) error {
+func between[T int | float64 | Duration | Size](field string, value, least, most T) error {
 	if value >= least && value <= most {
 		return nil
 	}

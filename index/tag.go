@@ -18,6 +18,9 @@ type TagOptions struct {
 	Rewrite bool
 	// Stay leaves a record whose partition changed where its key lives.
 	Stay bool
+	// OwnEra leaves records in the era of Epoch: they come from before a purge, perhaps,
+	// and are older than what was written after it.
+	OwnEra bool
 	// Scope is the table's: where keys are looked for. A record that does not
 	// know its partition is looked for everywhere in any case.
 	Scope Scope
@@ -150,7 +153,7 @@ func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
 	// version of it.
 	known := stored.Found || stored.File != "" || stored.Order != 0
 	era := t.o.Epoch
-	if known {
+	if known && !t.o.OwnEra {
 		era = max(era, hudi.Era(stored.Order))
 	}
 	raised := r.NewEra && known && hudi.Order(era, r.Order) < stored.Order

@@ -152,6 +152,7 @@ func TestPlace(t *testing.T) {
 
 		{name: "stored era", r: row("k", 1, "1-a", here), stored: lives(era(2, 0), "", here, "f"), want: fmt.Sprintf("+pt=a/f k %d a", era(2, 1)), counts: Tagged{Updates: 1}},
 		{name: "stored era, older sum", r: row("k", 4, "4-a", here), stored: lives(era(2, 7), "", here, "f"), counts: Tagged{Replayed: 1}},
+		{name: "its own era", r: row("k", 4, "4-a", here), stored: lives(era(2, 1), "1-b", here, "f"), o: TagOptions{OwnEra: true}, counts: Tagged{Replayed: 1}},
 		{name: "epoch beats the stored era", r: row("k", 1, "1-a", here), stored: lives(9, "9-a", here, "f"), o: TagOptions{Epoch: 1}, want: fmt.Sprintf("+pt=a/f k %d a", era(1, 1)), counts: Tagged{Updates: 1}},
 		{name: "epoch of a new key", r: row("k", 1, "1-a", here), o: TagOptions{Epoch: 3}, want: fmt.Sprintf("+pt=a/ k %d a", era(3, 1)), counts: Tagged{Inserts: 1}},
 		{name: "stored era above the epoch", r: row("k", 2, "2-a", here), stored: lives(era(5, 1), "", here, "f"), o: TagOptions{Epoch: 3}, want: fmt.Sprintf("+pt=a/f k %d a", era(5, 2)), counts: Tagged{Updates: 1}},

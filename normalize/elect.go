@@ -91,7 +91,7 @@ func (n *Normalizer) pick(cs []changes.Change) error {
 		reason := n.envelope(c)
 		if reason != "" {
 			n.elect.state[i] = broken
-			n.reject(c, reason)
+			n.reject(cs, i, reason)
 			continue
 		}
 		if n.o.Ordering == LeafSum && len(c.Leaves) == 0 && !c.Absent {
@@ -100,7 +100,7 @@ func (n *Normalizer) pick(cs []changes.Change) error {
 		order := n.order(c)
 		if order >= 1<<hudi.EraShift {
 			n.elect.state[i] = broken
-			n.reject(c, fmt.Sprintf("the generations of its leaves add up to %d, which is no revision tree", order))
+			n.reject(cs, i, fmt.Sprintf("the generations of its leaves add up to %d, which is no revision tree", order))
 			continue
 		}
 		n.elect.offer(i, c.ID, order, c.Purged)

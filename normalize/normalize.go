@@ -121,6 +121,8 @@ var (
 
 // Reject is a change that cannot become a record, and why.
 type Reject struct {
+	// Place is the change's in the batch.
+	Place  int
 	Change changes.Change
 	Reason string
 }
@@ -347,6 +349,6 @@ func (n *Normalizer) forget() {
 	}
 }
 
-func (n *Normalizer) reject(c *changes.Change, reason string) {
-	n.result.Rejects = append(n.result.Rejects, Reject{Change: *c, Reason: reason})
+func (n *Normalizer) reject(cs []changes.Change, i int, reason string) {
+	n.result.Rejects = append(n.result.Rejects, Reject{Place: i, Change: cs[i], Reason: reason})
 }

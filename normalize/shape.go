@@ -46,7 +46,7 @@ func (n *Normalizer) shape(cs []changes.Change, i int) {
 			return
 		}
 		n.elect.state[i] = broken
-		n.reject(&cs[i], reason)
+		n.reject(cs, i, reason)
 		j := n.elect.next(cs[i].ID)
 		if j < 0 {
 			return

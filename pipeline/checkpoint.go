@@ -61,7 +61,7 @@ func (p *Ingest) checkPinned(ctx context.Context, v *table.View) error {
 	if err := p.checkColumns(ctx, v); err != nil {
 		return err
 	}
-	if len(have.stale) == 0 {
+	if len(have.stale) == 0 || p.dry {
 		return nil
 	}
 	// A rebucketing died after its commit, which is what counts.
@@ -162,5 +162,5 @@ func (p *Ingest) committed() changes.Position {
 }
 
 func quarantineName(instant hudi.Time) string {
-	return "quarantine/" + string(instant) + ".ndjson"
+	return quarantineFolder + string(instant) + quarantineSuffix
 }

@@ -14,6 +14,8 @@ type gathered struct {
 	skipped bool
 	// forced asks for a commit although there may be nothing to write.
 	forced bool
+	// retry is set of quarantined changes.
+	retry *retry
 }
 
 // feed gathers what a source gives into batches for commits. When started it

@@ -47,6 +47,9 @@ type Options struct {
 	// AcceptRecreated begins a new epoch when the database is another one than
 	// the checkpoint's.
 	AcceptRecreated bool
+	// MaxShare is the share of the last 1,000 rows of which more may not be broken;
+	// default 0.1, and 1 is no limit.
+	MaxShare float64
 	// Interval closes a batch this long after its first row; default 60 s.
 	Interval time.Duration
 	// MaxRows and MaxBytes close a batch; defaults 100,000 and 128 MiB.
@@ -120,6 +123,7 @@ type Progress struct {
 const (
 	defaultInterval = time.Minute
 	defaultMaxRows  = 100_000
+	defaultMaxShare = 0.1
 	defaultMaxBytes = 128 << 20
 	defaultSample   = 10_000
 	// emptyCommitEvery bounds how often a checkpoint moves without rows.
@@ -135,6 +139,9 @@ func (o Options) withDefaults() Options {
 	o.Once = o.Once || o.Replay
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval
+	}
+	if o.MaxShare <= 0 {
+		o.MaxShare = defaultMaxShare
 	}
 	if o.MaxRows <= 0 {
 		o.MaxRows = defaultMaxRows
@@ -181,6 +188,9 @@ type Ingest struct {
 	checkpoint commitmeta.Checkpoint
 	position   changes.Position
 	filter     FilterNote
+	// broken counts rejects among the last rows. dry says that nothing is written.
+	broken share
+	dry    bool
 	// seq is the database's sequence at position, for sources that have another
 	// position.
 	seq        string
@@ -208,11 +218,16 @@ type Ingest struct {
 
 // New prepares an Ingest: it rolls back what a dead writer left, finds the
 // last checkpoint and holds it against the source's identity.
-func New(ctx context.Context, o Options) (*Ingest, error) {
+func New(ctx context.Context, o Options) (*Ingest, error) { return open(ctx, o, false) }
+
+// open is New; with dry it writes nothing.
+func open(ctx context.Context, o Options, dry bool) (*Ingest, error) {
 	o = o.withDefaults()
-	p := &Ingest{o: o, lastCommit: o.Clock(), budget: &budget{memory: o.Memory}}
-	if _, err := o.Table.Recover(ctx); err != nil {
-		return nil, fmt.Errorf("recover table: %w", err)
+	p := &Ingest{o: o, lastCommit: o.Clock(), budget: &budget{memory: o.Memory}, dry: dry}
+	if !dry {
+		if _, err := o.Table.Recover(ctx); err != nil {
+			return nil, fmt.Errorf("recover table: %w", err)
+		}
 	}
 	id, err := o.Source.Identify(ctx)
 	if err != nil {
@@ -344,7 +359,7 @@ func (p *Ingest) tell(progress Progress) {
 // commit left; when others have written since, it begins again with what is there.
 func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
 	const attempts = 8 // a background compaction comes between now and then, too
-	uncommitted := p.uncommitted
+	uncommitted, broken := p.uncommitted, p.broken
 	view := p.o.Table.Current
 	for attempt := 1; ; attempt++ {
 		v, err := view(ctx)
@@ -355,7 +370,7 @@ func (p *Ingest) apply(ctx context.Context, g gathered) (Progress, error) {
 		if !errors.Is(err, table.ErrStale) || attempt == attempts {
 			return progress, err
 		}
-		view, p.uncommitted = p.o.Table.View, uncommitted
+		view, p.uncommitted, p.broken = p.o.Table.View, uncommitted, broken
 	}
 }
 
@@ -373,10 +388,23 @@ func (p *Ingest) applyTo(ctx context.Context, v *table.View, g gathered) (Progre
 		return Progress{}, fmt.Errorf("normalize: %w", err)
 	}
 	p.budget.columns.Store(int64(shaped.Schema.Len()))
+	if g.retry == nil {
+		if err := p.broken.tooMany(shaped.Stats.Rows, shaped.Rejects, p.o.MaxShare); err != nil {
+			return Progress{}, err
+		}
+	}
 	placed, err := index.Tag(ctx, p.o.Index, v, shaped.Schema, shaped.Records, index.TagOptions{
-		Epoch: p.epoch(), Rewrite: p.o.Rewrite, Scope: p.o.Scope, Stay: p.o.Stay})
+		Epoch: p.epoch(), Rewrite: p.o.Rewrite, Scope: p.o.Scope, Stay: p.o.Stay,
+		OwnEra: g.retry != nil && !g.retry.asked})
 	if err != nil {
 		return Progress{}, fmt.Errorf("find keys: %w", err)
+	}
+	if g.retry != nil {
+		g.forced = g.retry.judged(&shaped, &placed)
+		if g.retry.dry {
+			return Progress{}, nil
+		}
+		shaped.Rejects, p.uncommitted.Retried = nil, g.retry.count()
 	}
 	p.count(shaped, placed)
 	if !p.due(g, len(placed.Records)+len(shaped.Rejects)) {
@@ -444,12 +472,17 @@ type keeper interface {
 // fill writes the files of an open commit and completes it.
 func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped normalize.Result, placed index.Tagged) (Progress, error) {
 	if len(shaped.Rejects) > 0 {
-		data, err := quarantine(shaped.Rejects)
+		data, err := p.quarantine(shaped.Rejects)
 		if err != nil {
 			return Progress{}, err
 		}
 		if err := x.PutAside(ctx, quarantineName(x.Instant()), data); err != nil {
 			return Progress{}, fmt.Errorf("write quarantine: %w", err)
+		}
+	}
+	if g.retry != nil {
+		if err := g.retry.note(ctx, x); err != nil {
+			return Progress{}, err
 		}
 	}
 	o := p.o.Writer

@@ -206,15 +206,15 @@ func (s *arranged) take(what string, d storage.Driver) {
 // after a crash it is started again.
 func (s *arranged) ingestOnce(d storage.Driver) {
 	s.t.Helper()
-	err := s.process(d)
+	err := s.once(d)
 	if c, ok := d.(*storagetest.Crasher); ok && c.Dead() {
 		s.crashed = true
-		err = s.process(s.driver)
+		err = s.once(s.driver)
 	}
 	s.must(nil, err)
 }
 
-func (s *arranged) process(d storage.Driver) error {
+func (s *arranged) once(d storage.Driver) error {
 	files := writer.Options{Buckets: s.a.buckets, MaxRewrite: -1}
 	if s.a.small {
 		files.FileBytes, files.MaxRewrite = 40_000, 50_000

@@ -106,13 +106,25 @@ func (w *world) ingestFrom(d storage.Driver, since changes.Position) ([]pipeline
 
 // run runs the pipeline until it ends, by itself or with ctx.
 func (w *world) run(ctx context.Context, d storage.Driver, since changes.Position) (done []pipeline.Progress, err error) {
+	err = w.process(ctx, d, since, &done, func(o pipeline.Options) error {
+		p, err := pipeline.New(ctx, o)
+		if err != nil {
+			return err
+		}
+		return p.Run(ctx)
+	})
+	return done, err
+}
+
+// process does with the options what one process does.
+func (w *world) process(ctx context.Context, d storage.Driver, since changes.Position, done *[]pipeline.Progress, does func(pipeline.Options) error) (err error) {
 	t, err := w.open(ctx, d)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	lease, err := t.Lease(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, closeQuietly(lease)) }()
 	o := couchdb.Options{URL: w.server.URL() + "/docs", BatchRows: 50, SeqInterval: 7, MaxRowBytes: w.maxRowBytes}
@@ -121,18 +133,14 @@ func (w *world) run(ctx context.Context, d storage.Driver, since changes.Positio
 	}
 	follower, err := couchdb.Open(ctx, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, follower.Close()) }()
 	source := changes.Source(follower)
 	if w.watch != nil {
 		source = w.watch(follower)
 	}
-	p, err := pipeline.New(ctx, w.options(source, t, since, &done))
-	if err != nil {
-		return nil, err
-	}
-	return done, p.Run(ctx)
+	return does(w.options(source, t, since, done))
 }
 
 // closeQuietly lets go of a lease; one that died with its process is gone.

@@ -155,6 +155,7 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 	if t.view != nil {
 		c.pins(ctx, cfg, t)
 		c.filter(ctx, cfg, t)
+		c.quarantine(ctx, t)
 		position, begun = c.checkpoint(ctx, cfg, t, s, since)
 	} else if !t.there {
 		c.ok("resume", "no table yet: run begins at %s", cfg.Source.Since)

@@ -205,7 +205,7 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 	o := pipeline.Options{Source: source, Table: t, Name: cfg.Source.Name, Once: f.once,
 		Interval: time.Duration(cfg.Commit.Interval), MaxRows: cfg.Commit.MaxRows, MaxBytes: int64(cfg.Commit.MaxBytes),
 		Sample: cfg.Columns.Sample, Memory: int64(cfg.Memory), Replay: f.replay, Rewrite: f.rewrite, AcceptRecreated: f.acceptRecreated,
-		Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writerOptions(cfg)}
+		MaxShare: cfg.Quarantine.MaxShare, Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writerOptions(cfg)}
 	pinned := pins(cfg)
 	o.Layout, o.Ordering, o.BareFolders, o.PlainFolders, o.CDC, o.Changelog = pinned.Layout, pinned.Ordering, pinned.BareFolders, pinned.PlainFolders, pinned.CDC, pinned.Changelog
 	if cfg.Index.Scope == config.ScopePartition {

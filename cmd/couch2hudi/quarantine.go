@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/pipeline"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+func newReplayQuarantine(s streams) *cobra.Command {
+	var file, format string
+	var dry bool
+	c := &cobra.Command{
+		Use:   "replay-quarantine {--source URL --table URL | -c FILE}",
+		Short: "Try quarantined changes again after a config fix",
+		Long: `Try the changes again that run put into quarantine because they were broken, with
+the flags and the config of run. The documents of a CouchDB database are asked for
+again, and their present state counts; changes of other sources are taken from the
+quarantine. What is newer than the table's row is written, in commits that leave the
+position as it is. What is settled, written or not, is noted with the commit and not
+tried again; what is broken still stays.
+
+Stop run before, or it ends with 5. With --dry-run nothing is written, and run may go on.
+Exit code 0 says that all pending changes were tried, whatever became of them.`,
+		Example: `  couch2hudi replay-quarantine -c couch2hudi.yaml --dry-run
+  couch2hudi replay-quarantine -c couch2hudi.yaml --format jsonl`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOfFormats(format, "", "text", "jsonl"); err != nil {
+				return err
+			}
+			cfg, err := loadConfig(c, file)
+			if err != nil {
+				return err
+			}
+			defer endInTime(c.Context(), s.err)()
+			done, err := replayQuarantine(c.Context(), s, cfg, dry)
+			if err != nil {
+				return err
+			}
+			return printRetried(s.out, format, done, dry)
+		},
+	}
+	configFlags(c, &file)
+	c.Flags().BoolVar(&dry, "dry-run", false, "say what would become of them and write nothing")
+	c.Flags().StringVar(&format, "format", "", "text or jsonl (default: text)")
+	return c
+}
+
+func replayQuarantine(ctx context.Context, s streams, cfg config.Config, dry bool) (done pipeline.Retried, err error) {
+	if err := cfg.Validate(); err != nil {
+		return done, err
+	}
+	limitMemory(int64(cfg.Memory))
+	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
+	source, err := openSource(ctx, cfg, log)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	var t *table.Table
+	if dry {
+		var release func()
+		if t, release, err = openForReading(ctx, cfg.Table.URL); err != nil {
+			return done, err
+		}
+		defer release()
+	} else {
+		var release func() error
+		if t, release, err = openLeasedTable(ctx, cfg.Table.URL); err != nil {
+			return done, err
+		}
+		defer func() { err = errors.Join(err, release()) }()
+	}
+	o, err := options(ctx, cfg, ingestFlags{once: true}, source, t)
+	if err != nil {
+		return done, err
+	}
+	return pipeline.RetryQuarantine(ctx, o, dry)
+}
+
+// retriedLine is the result as JSON, a contract.
+type retriedLine struct {
+	Changes   int64            `json:"changes"`
+	Applied   int64            `json:"applied"`
+	Older     int64            `json:"older"`
+	Elsewhere int64            `json:"elsewhere"`
+	Gone      int64            `json:"gone"`
+	Broken    int64            `json:"broken"`
+	Commits   int              `json:"commits"`
+	DryRun    bool             `json:"dry_run,omitempty"`
+	Reasons   map[string]int64 `json:"reasons,omitempty"`
+}
+
+func printRetried(out io.Writer, format string, r pipeline.Retried, dry bool) error {
+	if format == "jsonl" {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		return e.Encode(retriedLine{Changes: r.Changes, Applied: r.Applied, Older: r.Older, Elsewhere: r.Elsewhere,
+			Gone: r.Gone, Broken: r.Broken, Commits: r.Commits, DryRun: dry, Reasons: r.Reasons})
+	}
+	if r.Changes == 0 {
+		_, err := fmt.Fprintln(out, "nothing in quarantine waits for another try")
+		return err
+	}
+	will := ""
+	if dry {
+		will = " would be (nothing was written)"
+	}
+	_, err := fmt.Fprintf(out, "%d quarantined changes%s: %d applied, %d not newer than the table, %d not for it, %d of documents that are no more, %d broken still; %d commits\n",
+		r.Changes, will, r.Applied, r.Older, r.Elsewhere, r.Gone, r.Broken, r.Commits)
+	for _, reason := range slices.Sorted(maps.Keys(r.Reasons)) {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "  %d: %s\n", r.Reasons[reason], reason)
+		}
+	}
+	return err
+}
