@@ -37,6 +37,10 @@ type Options struct {
 	Policy Policy
 	// Run is how.
 	Run RunOptions
+	// Turn, of capacity 1, lets one of several tables run a compaction in the
+	// background at a time, so that one's memory is what they all take; nil lets
+	// each as it likes.
+	Turn chan struct{}
 	// Clean says what is kept of the past, Archive how long the active timeline
 	// gets.
 	Clean   CleanPolicy
@@ -351,13 +355,21 @@ func (s *Services) execute(ctx context.Context) error {
 	if s.o.Mode == Inline {
 		return s.run(ctx, at)
 	}
-	s.start(ctx, at)
+	if s.o.Turn == nil {
+		s.start(ctx, at, func() {})
+		return nil
+	}
+	select {
+	case s.o.Turn <- struct{}{}:
+		s.start(ctx, at, func() { <-s.o.Turn })
+	default: // another table's runs; Due is called again
+	}
 	return nil
 }
 
-// start runs a compaction in the background. It outlives Due's ctx, and ends by
-// Stop.
-func (s *Services) start(ctx context.Context, at hudi.Time) {
+// start runs a compaction in the background, and calls after behind it. It outlives
+// Due's ctx, and ends by Stop.
+func (s *Services) start(ctx context.Context, at hudi.Time, after func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	s.mu.Lock()
@@ -366,6 +378,7 @@ func (s *Services) start(ctx context.Context, at hudi.Time) {
 	go func() {
 		defer cancel()
 		err := s.run(ctx, at)
+		after()
 		s.ended(ctx, serviceCompact, err)
 		s.mu.Lock()
 		s.running, s.cancel = nil, nil

@@ -30,6 +30,10 @@ type Config struct {
 	// Memory is about how many bytes the process should stay under: it bounds
 	// batches and is told to the collector.
 	Memory Size `yaml:"memory"`
+	// Route and Tables are for several tables: the sections above are then what all
+	// of them have that do not say otherwise.
+	Route  Route   `yaml:"route"`
+	Tables []Entry `yaml:"tables"`
 }
 
 // Source is where changes come from.
@@ -342,5 +346,6 @@ func Default() Config {
 		Columns:    Columns{KeepDoc: true, MaxColumns: 500, Nested: NestedJSON, NestedDepth: 5, NestedWidth: 50, Sample: 10_000, Others: OthersInferred, OnConflict: ConflictRescue},
 		Log:        Log{Level: "info"},
 		Memory:     256 * mebibyte,
+		Route:      Route{Others: OthersFail},
 	}
 }

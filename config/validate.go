@@ -12,8 +12,14 @@ import (
 // Validate checks every field and returns all that is wrong, each as a
 // *FieldError. It reads nothing but time zones.
 func (c *Config) Validate() error {
-	return errors.Join(c.Source.validate(), c.Table.validate(), c.Commit.validate(), c.Columns.validate(), c.Log.validate(), c.Index.validate(), c.Compaction.validate(), c.Quarantine.validate(), c.Clean.Validate(), c.Timeline.Validate(), c.ValidateRetain(),
-		between("writer.max_rewrite", c.Writer.MaxRewrite, 0, 1<<34), c.memory())
+	shared := []error{c.Source.validate(), c.Commit.validate(), c.Log.validate(), c.Quarantine.validate(), c.memory()}
+	switch {
+	case len(c.Tables) > 0:
+		return errors.Join(append(shared, c.severally())...)
+	case c.Route.Field != "":
+		shared = append(shared, &FieldError{Field: "tables", Err: ErrRequired})
+	}
+	return errors.Join(append(shared, c.Table.validate(), c.tableSections())...)
 }
 
 func (s *Source) validate() error {

@@ -25,8 +25,10 @@ const (
 
 // finding is one line of check; its JSON is a contract.
 type finding struct {
-	Status  string `json:"status"`
-	Check   string `json:"check"`
+	Status string `json:"status"`
+	Check  string `json:"check"`
+	// Table is which of several it is about.
+	Table   string `json:"table,omitempty"`
 	Message string `json:"message"`
 	Next    string `json:"next,omitempty"`
 }
@@ -38,13 +40,15 @@ type checker struct {
 	first  error
 	counts map[string]int
 	broken error // the output's
+	// of is the table that findings are about, of several.
+	of string
 	// timeout is how long the source may take to say who it is, and to read.
 	timeout time.Duration
 }
 
 func (c *checker) tell(status, check, next, format string, args ...any) {
 	c.counts[status]++
-	f := finding{Status: status, Check: check, Message: oneLine(fmt.Sprintf(format, args...)), Next: next}
+	f := finding{Status: status, Check: check, Table: c.of, Message: oneLine(fmt.Sprintf(format, args...)), Next: next}
 	if err := c.emit(f); err != nil && c.broken == nil {
 		c.broken = err
 	}
@@ -136,7 +140,11 @@ func findingWriter(out io.Writer, format string) func(finding) error {
 		return func(f finding) error { return e.Encode(f) }
 	}
 	return func(f finding) error {
-		line := fmt.Sprintf("%-4s  %-18s  %s", f.Status, f.Check, f.Message)
+		line := fmt.Sprintf("%-4s  %-18s  ", f.Status, f.Check)
+		if f.Table != "" {
+			line += f.Table + ": "
+		}
+		line += f.Message
 		if f.Next != "" {
 			line += " → " + f.Next
 		}
@@ -168,10 +176,30 @@ func (c *checker) all(ctx context.Context, cfg config.Config, loaded error, flag
 	if !c.config(cfg, loaded, flagged) {
 		return
 	}
-	t := c.table(ctx, cfg)
+	tables := []config.Config{cfg}
+	if len(cfg.Tables) > 0 {
+		tables, _ = cfg.Several() // config has looked at its error
+	}
+	var src *checkedSource
+	for i, one := range tables {
+		if len(cfg.Tables) > 0 {
+			c.of = cfg.Tables[i].Name
+		}
+		t := c.table(ctx, one)
+		if i == 0 {
+			of := c.of
+			c.of = ""
+			src = c.source(ctx, one)
+			defer src.close()
+			c.of = of
+		}
+		c.into(ctx, one, t, src)
+	}
+}
+
+// into looks at how run would go on from the source into a table.
+func (c *checker) into(ctx context.Context, cfg config.Config, t *checkedTable, src *checkedSource) {
 	defer t.close()
-	src := c.source(ctx, cfg)
-	defer src.close()
 	c.buckets(ctx, cfg, t, c.resume(ctx, cfg, t, src))
 	if t.view != nil {
 		c.files(ctx, t)
@@ -193,14 +221,20 @@ func (c *checker) config(cfg config.Config, loaded error, flagged bool) bool {
 		return false
 	}
 	u, err := config.ParseSourceURL(cfg.Source.URL)
-	if err == nil {
-		_, err = newNormalizer(cfg, "table")
+	tables := []config.Config{cfg}
+	into := cfg.Table.URL
+	if len(cfg.Tables) > 0 {
+		tables, _ = cfg.Several() // Validate has looked at its error
+		into = fmt.Sprintf("%d tables (%s) by %s", len(tables), strings.Join(entryNames(cfg), ", "), cfg.Route.Field)
+	}
+	for i := 0; i < len(tables) && err == nil; i++ {
+		_, err = newNormalizer(tables[i], or(tables[i].Table.Name, "table"))
 	}
 	if err != nil {
 		c.fail("config", err, next)
 		return false
 	}
-	c.ok("config", "%s into %s, a commit every %s", u, cfg.Table.URL, cfg.Commit.Interval)
+	c.ok("config", "%s into %s, a commit every %s", u, into, cfg.Commit.Interval)
 	if flagged && u.Password != "" {
 		c.warn("config.password", "write ${COUCHDB_PASSWORD} into source.url of a config file, or set COUCH2HUDI_USER and COUCH2HUDI_PASSWORD",
 			"the password is on the command line, where every user of this machine sees it")

@@ -62,7 +62,7 @@ name the oldest instant that works.`,
 
 // loadServed is the config of a verb that needs a table and no source.
 func loadServed(c *cobra.Command, file string) (config.Config, error) {
-	cfg, err := loadConfig(c, file)
+	cfg, err := loadOne(c, file)
 	if err == nil && cfg.Table.URL == "" {
 		err = &usageError{err: errors.New("--table is missing"), command: c.CommandPath()}
 	}

@@ -32,7 +32,7 @@ Nothing is lost or shown twice whatever dies: the plan stays and is run again.`,
   couch2hudi run --source URL --table ./shop-table --compaction schedule-only
   couch2hudi compact --table ./shop-table --execute`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(c, file)
+			cfg, err := loadOne(c, file)
 			if err != nil {
 				return err
 			}

@@ -61,6 +61,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, config.ErrConfig), errors.Is(err, pipeline.ErrPinned), errors.Is(err, changes.ErrLeaves), errors.Is(err, normalize.ErrDeclared), errors.Is(err, pipeline.ErrNoRepair), errors.Is(err, table.ErrNoInstant):
 		return exitUsage
+	case errors.Is(err, pipeline.ErrRoutes), errors.Is(err, pipeline.ErrUnrouted):
+		return exitUsage
 	case errors.Is(err, changes.ErrRecreated):
 		return exitRecreated
 	case errors.Is(err, changes.ErrPosition), errors.Is(err, changes.ErrChain), isGone(err):

@@ -12,7 +12,7 @@ import (
 )
 
 // configFlags are the flags that stand for fields of the config, and the file
-// itself: loadConfig reads them.
+// itself: loadFlags reads them.
 func configFlags(c *cobra.Command, file *string) {
 	d := config.Default()
 	shapeFlags(c, file)

@@ -29,6 +29,7 @@ const (
 	keyTook        = "took"
 	keySource      = "source"
 	keyTable       = "table"
+	keyTables      = "tables"
 	keyReason      = "reason"
 	keyWait        = "wait"
 	keyInstants    = "instants"

@@ -47,9 +47,9 @@ func newProgress(log *slog.Logger, live io.Writer) *progress {
 	return p
 }
 
-// events are the hooks for the pipeline.
-func (p *progress) events() pipeline.Events {
-	return pipeline.Events{Committed: p.committed, Read: p.read}
+// events are the hooks for the pipeline, for a table that tells this log.
+func (p *progress) events(log *slog.Logger) pipeline.Events {
+	return pipeline.Events{Committed: func(c pipeline.Progress) { p.committed(c, log) }, Read: p.read}
 }
 
 func (p *progress) read(r pipeline.Reading) {
@@ -67,7 +67,7 @@ func (p *progress) read(r pipeline.Reading) {
 	}
 }
 
-func (p *progress) committed(c pipeline.Progress) {
+func (p *progress) committed(c pipeline.Progress, log *slog.Logger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last, p.lastAt, p.pending = c, p.now(), c.Pending
@@ -75,7 +75,7 @@ func (p *progress) committed(c pipeline.Progress) {
 		p.draw(p.lastAt)
 		return
 	}
-	p.log.Info("committed", keyInstant, string(c.Instant), keyRows, c.Stats.Rows, keyInserts, c.Stats.Inserts,
+	log.Info("committed", keyInstant, string(c.Instant), keyRows, c.Stats.Rows, keyInserts, c.Stats.Inserts,
 		keyUpserts, c.Stats.Upserts, keyDeletes, c.Stats.Deletes, keyReplayed, c.Stats.Replayed,
 		keyRescued, c.Stats.Rescued, keyQuarantined, c.Stats.Quarantined, keyElsewhere, c.Stats.Elsewhere, keyLeft, c.Stats.Left, keyFiles, c.Files, keyBytes, c.Bytes,
 		keyPending, c.Pending, keyTook, c.Took, keyLastSeq, c.LastSeq)

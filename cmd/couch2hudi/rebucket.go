@@ -32,7 +32,7 @@ afterwards.`,
 		Example: `  couch2hudi rebucket --table ./shop-table --buckets 128
   couch2hudi rebucket -c couch2hudi.yaml --buckets 128`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(c, file)
+			cfg, err := loadOne(c, file)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime/debug"
 	"time"
@@ -36,7 +37,7 @@ func newRun(s streams) *cobra.Command {
 	var file string
 	var f ingestFlags
 	c := &cobra.Command{
-		Use:   "run --source URL --table URL",
+		Use:   "run {--source URL --table URL | -c FILE}",
 		Short: "Follow a CouchDB database into a table",
 		Long: `Follow a CouchDB database into an Apache Hudi table until stopped, or with
 --once until caught up. Instead of the database the source may be a folder into
@@ -97,43 +98,60 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	var held func(error)
-	if f.wait {
-		held = func(err error) { log.Info("waiting for the table", keyTable, cfg.Table.URL, keyReason, err.Error()) }
+	show := newProgress(log, live)
+	defer show.done()
+	if cfg.Source.Selector != "" {
+		log.Warn(selectorWarning, keySelector, cfg.Source.Selector)
 	}
-	t, release, err := openForWriting(ctx, cfg, source, held)
+	run := followOne
+	if len(cfg.Tables) > 0 {
+		run = followSeveral
+	}
+	if err := run(ctx, cfg, f, source, show, log); err != nil {
+		return err
+	}
+	return gap(source, f)
+}
+
+// followOne runs the pipeline into the one table.
+func followOne(ctx context.Context, cfg config.Config, f ingestFlags, source changes.Source, show *progress, log *slog.Logger) (err error) {
+	o, release, err := prepare(ctx, cfg, newShared(cfg), f, source, show, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	show := newProgress(log, live)
-	defer show.done()
-	o, err := options(ctx, cfg, f, source, t)
-	if err != nil {
-		return err
-	}
-	closeKeys, err := keepKeys(ctx, &o, cfg, t, show, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeKeys()) }()
-	o.Events = show.events()
-	o.Events.Refiltered = func(n pipeline.FilterNote) {
-		log.Warn("rows of the table came through another filter", keyFilter, n.Filter, keyBefore, n.Before, keyNext, refilterHint(cfg))
-	}
-	if cfg.Source.Selector != "" {
-		log.Warn(selectorWarning, keySelector, cfg.Source.Selector)
-	}
-	o.Services = newServices(cfg, t, log)
 	p, err := pipeline.New(ctx, o)
 	if err != nil {
 		return err
 	}
 	log.Debug("following", keySource, cfg.Source.URL.String(), keyTable, cfg.Table.URL, keyLastSeq, string(p.Position()))
-	if err := p.Run(ctx); err != nil {
-		return atSince(err, cfg, p)
+	return atSince(p.Run(ctx), cfg, p.Position())
+}
+
+// prepare opens a table for writing, with all that the pipeline needs of it. release
+// gives it back.
+func prepare(ctx context.Context, cfg config.Config, with shared, f ingestFlags, source changes.Source, show *progress, log *slog.Logger) (o pipeline.Options, release func() error, err error) {
+	var held func(error)
+	if f.wait {
+		held = func(err error) { log.Info("waiting for the table", keyTable, cfg.Table.URL, keyReason, err.Error()) }
 	}
-	return gap(source, f)
+	t, closeTable, err := openForWriting(ctx, cfg, source, held)
+	if err != nil {
+		return o, nil, err
+	}
+	if o, err = options(ctx, cfg, f, source, t); err != nil {
+		return o, nil, errors.Join(err, closeTable())
+	}
+	closeKeys, err := keepKeys(ctx, &o, cfg, t, show, log)
+	if err != nil {
+		return o, nil, errors.Join(err, closeTable())
+	}
+	o.Events = show.events(log)
+	o.Events.Refiltered = func(n pipeline.FilterNote) {
+		log.Warn("rows of the table came through another filter", keyFilter, n.Filter, keyBefore, n.Before, keyNext, refilterHint(cfg))
+	}
+	o.Services = newServices(cfg, with, t, log)
+	return o, func() error { return errors.Join(closeKeys(), closeTable()) }, nil
 }
 
 // gap is what a run that ended at the end of its source could not get past.
@@ -193,8 +211,8 @@ func limitMemory(budget int64) {
 }
 
 // atSince tells a --since that the source cannot read from a lost position.
-func atSince(err error, cfg config.Config, p *pipeline.Ingest) error {
-	if errors.Is(err, changes.ErrPosition) && p.Position() == changes.Position(cfg.Source.Since) {
+func atSince(err error, cfg config.Config, at changes.Position) error {
+	if errors.Is(err, changes.ErrPosition) && at == changes.Position(cfg.Source.Since) {
 		return &sinceError{err}
 	}
 	return err

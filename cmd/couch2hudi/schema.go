@@ -92,6 +92,11 @@ func runSchema(c *cobra.Command, s streams, f schemaFlags) error {
 		return err
 	}
 	source := c.Flags().Changed("source")
+	if f.file != "" && f.table != "" {
+		if done, err := schemaOfEntry(c, s, &f); done || err != nil {
+			return err
+		}
+	}
 	switch {
 	case f.sample < 0 || f.sample == 0 && f.table == "":
 		return &usageError{err: fmt.Errorf("--sample takes 1 or more, of a table's rows also 0, not %d", f.sample)}
@@ -106,11 +111,11 @@ func runSchema(c *cobra.Command, s streams, f schemaFlags) error {
 	case !source && f.file == "":
 		return &usageError{err: errors.New("--table, --source or -c is missing"), command: c.CommandPath()}
 	}
-	cfg, err := loadConfig(c, f.file)
+	cfg, err := loadOne(c, f.file)
 	if err != nil {
 		return err
 	}
-	d, err := sourceSchema(c.Context(), s, cfg, f.sample)
+	d, err := sourceSchema(c.Context(), s, cfg, f.sample, nil)
 	if err != nil {
 		return err
 	}
@@ -137,7 +142,7 @@ type described struct {
 
 // sourceSchema is what a new table would begin with. What was read goes to
 // s.err.
-func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int) (_ described, err error) {
+func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int, of func(changes.Source) (changes.Source, error)) (_ described, err error) {
 	if cfg.Table.URL == "" {
 		cfg.Table.URL = "." // Validate wants one; it is not looked at
 	}
@@ -164,6 +169,11 @@ func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int)
 	seen, err := n.Survey()
 	if err != nil {
 		return described{}, err
+	}
+	if of != nil {
+		if source, err = of(source); err != nil {
+			return described{}, err
+		}
 	}
 	counted := &countedSource{Source: source}
 	limit := changes.Limit{Rows: cfg.Commit.MaxRows, Bytes: int64(cfg.Memory) / 16} //nolint:mnd // as run does

@@ -11,10 +11,21 @@ import (
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
+// shared is what the services of all tables of a process share.
+type shared struct {
+	// memory is the budget of all of them, turn lets one compact at a time.
+	memory config.Size
+	turn   chan struct{}
+}
+
+func newShared(cfg config.Config) shared {
+	return shared{memory: cfg.Memory, turn: make(chan struct{}, 1)}
+}
+
 // newServices are the config's, for a table, and tell the log what they do.
-func newServices(cfg config.Config, t *table.Table, log *slog.Logger) *compaction.Services {
+func newServices(cfg config.Config, with shared, t *table.Table, log *slog.Logger) *compaction.Services {
 	c := cfg.Compaction
-	return compaction.New(compaction.Options{Table: t, Mode: compaction.Mode(c.Mode),
+	return compaction.New(compaction.Options{Table: t, Mode: compaction.Mode(c.Mode), Turn: with.turn,
 		Policy: compaction.Policy{MaxDeltaCommits: c.MaxDeltaCommits, MaxAge: time.Duration(c.MaxAge)},
 		Run:    compaction.RunOptions{Memory: int64(c.Memory)},
 		Clean:  cleanPolicy(cfg), Archive: archivePolicy(cfg),
@@ -24,7 +35,7 @@ func newServices(cfg config.Config, t *table.Table, log *slog.Logger) *compactio
 			},
 			Running: func(on bool) {
 				// What a compaction holds comes on top of what the ingest does.
-				limit := cfg.Memory
+				limit := with.memory
 				if on {
 					limit += c.Memory
 				}

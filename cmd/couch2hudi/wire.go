@@ -366,8 +366,8 @@ func startStandIn(_ context.Context, database string) (url string, stop func(), 
 	return s.URL() + "/" + database, func() { _ = s.Close() }, nil
 }
 
-// loadConfig reads the file, if any, and lets flags win over it.
-func loadConfig(c *cobra.Command, path string) (config.Config, error) {
+// loadFlags reads the file, if any, and lets flags win over it, but for --table.
+func loadFlags(c *cobra.Command, path string) (config.Config, error) {
 	cfg := config.Default()
 	if path != "" {
 		data, err := os.ReadFile(path)
@@ -393,7 +393,6 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 		cfg.Source.AcceptGap, _ = flags.GetBool("accept-gap")
 	}
 	set("ordering", &cfg.Table.Ordering)
-	set("table", &cfg.Table.URL)
 	set("since", &cfg.Source.Since)
 	set("table-name", &cfg.Table.Name)
 	set("partition-field", &cfg.Table.Partition.Field)
