@@ -149,7 +149,13 @@ func lines(t *testing.T, file string) int {
 // at most.
 func execute(t *testing.T, dir string, args ...string) (took time.Duration, resident int64) {
 	t.Helper()
-	cmd := exec.Command(program, append(slices.Clone(args), "--table", dir)...)
+	return start(t, dir, append(slices.Clone(args), "--table", dir)...)
+}
+
+// start is execute for a command that has no table.
+func start(t *testing.T, _ string, args ...string) (took time.Duration, resident int64) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "COUCH2HUDI") || strings.HasPrefix(v, "GO")
 	})
