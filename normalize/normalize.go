@@ -284,7 +284,7 @@ func (o Options) withDefaults() Options {
 // source as a whole does not fit, and that nothing was made.
 func (n *Normalizer) Normalize(b changes.Batch, s *hudi.Schema) (Result, error) {
 	defer n.forget()
-	b.Changes = n.sift(b.Changes)
+	b.Changes = n.sift(n.stubs(b.Changes))
 	if n.mask != nil {
 		b.Changes = n.mask.changes(b.Changes)
 	}
