@@ -24,6 +24,8 @@ type Config struct {
 	Retain   Duration `yaml:"retain"`
 	Clean    Clean    `yaml:"clean"`
 	Timeline Timeline `yaml:"timeline"`
+	// Produce is for produce alone.
+	Produce Produce `yaml:"produce"`
 	// StateDir is the folder below which key caches live, by table; empty is one
 	// beside the user's other caches, StateOff is none at all.
 	StateDir string `yaml:"state_dir"`
@@ -345,6 +347,7 @@ func Default() Config {
 		Commit:     Commit{Interval: Duration(interval), MaxRows: 100_000, MaxBytes: 128 * mebibyte},
 		Columns:    Columns{KeepDoc: true, MaxColumns: 500, Nested: NestedJSON, NestedDepth: 5, NestedWidth: 50, Sample: 10_000, Others: OthersInferred, OnConflict: ConflictRescue},
 		Log:        Log{Level: "info"},
+		Produce:    defaultProduce(),
 		Memory:     256 * mebibyte,
 		Route:      Route{Others: OthersFail},
 	}

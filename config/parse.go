@@ -13,7 +13,7 @@ import (
 )
 
 // Parse reads a config file on top of the defaults and resolves the references
-// in source.url, source.auth, table.url and columns.salt. A key that does not exist is an error, with its
+// in source.url, source.auth, table.url, columns.salt and produce.to. A key that does not exist is an error, with its
 // path and line; a key without a value keeps its default. It does not
 // Validate: flags come in between.
 func Parse(data []byte) (Config, error) {
@@ -92,6 +92,9 @@ func (c *Config) resolve() error {
 		return &FieldError{Field: "columns.salt", Err: err}
 	}
 	c.Columns.Salt = Secret(salt)
+	if err := c.Produce.resolve(); err != nil {
+		return err
+	}
 	if c.Table.URL, err = interpolate(c.Table.URL); err != nil {
 		return &FieldError{Field: fieldTable, Err: err}
 	}

@@ -50,6 +50,10 @@ func refused(err error) bool {
 	return false
 }
 
+func fenced(err error) bool {
+	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch)
+}
+
 // final says that no attempt of its own will help.
 func final(err error) bool {
 	for _, e := range []error{changes.ErrPosition, changes.ErrRecreated, changes.ErrLeaves, changes.ErrUnauthorized, ErrClosed, ErrOptions} {

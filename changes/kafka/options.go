@@ -67,7 +67,7 @@ type Options struct {
 	Sleep func(context.Context, time.Duration) error
 }
 
-// Events are told what a Source does. Every func may be nil. They
+// Events are told what a Source or a Producer does. Every func may be nil. They
 // must return quickly and must not call back.
 type Events struct {
 	// Retried: something temporary failed and is tried again after wait.
@@ -76,6 +76,10 @@ type Events struct {
 	Gap func(err error)
 	// Warned: something works that should not stay as it is.
 	Warned func(reason string)
+	// Created: the producer made the topic.
+	Created func(topic string, partitions int)
+	// Resumed: the producer goes on from what the topic holds.
+	Resumed func(seq string)
 	// Partitions: the topic has more partitions than before.
 	Partitions func(n int)
 }
@@ -150,9 +154,9 @@ func (c *Cluster) validate(topic string) error {
 // client opens connections lazily; o is added to what the cluster needs.
 func (c *Cluster) client(o ...kgo.Opt) (*kgo.Client, error) {
 	const retries, timeout, dial = 3, 10 * time.Second, 5 * time.Second
-	const slow = 2 * time.Second
+	const slow, fresh = 2 * time.Second, 250 * time.Millisecond
 	all := []kgo.Opt{kgo.SeedBrokers(c.Brokers...), kgo.ClientID("couch2hudi"), kgo.RequestRetries(retries), kgo.RetryTimeout(timeout),
-		kgo.DialTimeout(dial), kgo.RetryBackoffFn(func(n int) time.Duration { return min(pause(n), slow) }), kgo.DisableClientMetrics()}
+		kgo.DialTimeout(dial), kgo.RetryBackoffFn(func(n int) time.Duration { return min(pause(n), slow) }), kgo.DisableClientMetrics(), kgo.MetadataMinAge(fresh)}
 	if c.TLS != nil {
 		all = append(all, kgo.DialTLSConfig(c.TLS))
 	}

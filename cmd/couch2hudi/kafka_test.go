@@ -5,11 +5,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/couch2hudi/couch2hudi/internal/couchfake"
 )
 
 // topic is a topic of a fake cluster, and its URL.
@@ -94,4 +97,60 @@ func TestRunOtherTools(t *testing.T) {
 	}
 	want(t, 3, []string{"deleted and created again"}, run...)
 	want(t, 1, []string{"does not exist"}, "check", "--source", source+"x", "--table", dir, "--timeout", "1s")
+}
+
+// TestProduceAndRun: a database goes through a topic into a table of each index,
+// with last_seq the database's, purges and rows that cannot be read included.
+func TestProduceAndRun(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{}, 40)
+	_, _, topic := topic(t, "other", 1)
+	topic = strings.TrimSuffix(topic, "other") + "shop"
+	write := []string{"produce", "--once", "--source", url, "--to", topic, "--partitions", "3"}
+	want(t, 0, []string{"made the topic", "produced"}, write...)
+	tables := map[string][]string{}
+	for _, index := range []string{"bloom", "bucket"} {
+		dir := filepath.Join(t.TempDir(), index)
+		tables[dir] = []string{"run", "--once", "--source", topic + "?group=tables", "--table", dir, "--index", index, "--buckets", "3", "--partition-field", "at", "--partition-format", "yyyyMMdd"}
+		want(t, 0, []string{"committed", `"last_seq":"40-`}, tables[dir]...)
+	}
+	for i := range 20 {
+		id := fmt.Sprintf("d%03d", i)
+		var err error
+		switch i % 4 {
+		case 0:
+			_, err = db.Delete(id)
+		case 1:
+			if gone := db.Purge(id); len(gone) != 1 {
+				t.Fatal("nothing was purged")
+			}
+			if i%8 == 1 {
+				_, err = db.Put(id, []byte(`{"n":-1,"at":"2025-01-01T00:00:00Z"}`))
+			}
+		case 2:
+			_, err = db.Put(id, fmt.Appendf(nil, `{"n":%d,"at":"2024-02-01T00:00:00Z"}`, 1000+i))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, 0, []string{"going on where the topic ends", "produced"}, write...)
+	direct := filepath.Join(t.TempDir(), "direct")
+	want(t, 0, nil, "run", "--once", "--source", url, "--table", direct, "--partition-field", "at", "--partition-format", "yyyyMMdd")
+	query := func(dir string) string {
+		lines := strings.Split(strings.TrimSpace(want(t, 0, nil, "query", "--table", dir, "--columns", "_id,_rev,n,at,_doc", "--format", "jsonl")), "\n")
+		for i := range lines { // without the columns that Hudi adds
+			lines[i] = lines[i][max(0, strings.Index(lines[i], `"_id":`)):]
+		}
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	for dir, run := range tables {
+		want(t, 0, []string{"committed"}, run...)
+		if got, want := query(dir), query(direct); got != want {
+			t.Errorf("through the topic\n%s\nwant\n%s", got, want)
+		}
+	}
+	want(t, 2, []string{"produce.to"}, "produce", "--source", url)
+	want(t, 2, []string{"only CouchDB"}, "produce", "--source", topic, "--to", topic)
+	want(t, 2, []string{"produce.to", "kafka://"}, "produce", "--source", url, "--to", "http://x/y")
 }

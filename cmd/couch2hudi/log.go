@@ -39,6 +39,7 @@ const (
 	keyEarliest    = "earliest"
 	keyFile        = "file"
 	keyBundle      = "bundle"
+	keyTopic       = "topic"
 	keyPartitions  = "partitions"
 )
 

@@ -57,7 +57,7 @@ and created again; 4 the position is gone, or a file of a chain; 5 another write
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{err: err, command: c.CommandPath()}
 	})
-	root.AddCommand(newRun(s), newExport(s), newDemo(s), newQuery(s), newTail(s), newTimeline(s), newSchema(s), newCheck(s), newVerify(s), newCompact(s), newClean(s), newArchive(s), newRebucket(s),
+	root.AddCommand(newRun(s), newExport(s), newProduce(s), newDemo(s), newQuery(s), newTail(s), newTimeline(s), newSchema(s), newCheck(s), newVerify(s), newCompact(s), newClean(s), newArchive(s), newRebucket(s),
 		newReplayQuarantine(s), newSavepoint(s), newRestore(s), newRollback(s), newVersion(s))
 	for _, c := range root.Commands() {
 		c.Args = wrapArgs(c.Args)

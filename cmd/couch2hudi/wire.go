@@ -80,7 +80,7 @@ func openFolder(u config.SourceURL, cfg config.Config, log *slog.Logger) (change
 	return ndjson.Open(o)
 }
 
-// exporter writes a source into files.
+// exporter writes a source into files, or into a topic.
 type exporter interface {
 	// Run ends when ctx is done, or when the source has nothing more.
 	Run(ctx context.Context) error
@@ -142,7 +142,31 @@ func kafkaEvents(log *slog.Logger) kafka.Events {
 		Gap:        func(err error) { log.Warn("going on over a gap", keyReason, err.Error()) },
 		Warned:     func(reason string) { log.Warn("kafka", keyReason, reason) },
 		Partitions: func(n int) { log.Info("the topic has more partitions", keyPartitions, n) },
+		Created:    func(topic string, n int) { log.Info("made the topic", keyTopic, topic, keyPartitions, n) },
+		Resumed:    func(seq string) { log.Info("going on where the topic ends", keyLastSeq, seq) },
 	}
+}
+
+// openProducer prepares to write a source into the topic that the config names.
+// Keys go to partitions as they go to buckets of a table.
+func openProducer(source changes.Source, cfg config.Config, once bool, log *slog.Logger) (exporter, error) {
+	u, err := cfg.Produce.Validate()
+	if err != nil {
+		return nil, err
+	}
+	c, err := kafkaCluster(cfg, u)
+	if err != nil {
+		return nil, err
+	}
+	p, err := kafka.NewProducer(source, kafka.ProducerOptions{Cluster: c, Topic: u.Database, Partition: hudi.Bucket,
+		Partitions: cfg.Produce.Partitions, Copies: cfg.Produce.Replication, Settings: cfg.Produce.Topic, Interval: time.Duration(cfg.Produce.Interval),
+		Once: once, Memory: int64(cfg.Memory), Events: kafkaEvents(log), Written: func(w kafka.Written) {
+			log.Info("produced", keyTopic, u.Database, keyRows, w.Rows, keyBytes, w.Bytes, keyPending, w.Pending, keyTook, w.Took, keyLastSeq, w.Seq)
+		}})
+	if errors.Is(err, kafka.ErrOptions) {
+		return nil, &usageError{err: err, command: "couch2hudi produce"}
+	}
+	return p, err
 }
 
 // sourceHint is what an error of a source says of the next step, "" when it says
