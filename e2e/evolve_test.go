@@ -64,6 +64,7 @@ func TestEnginesReadEvolvedBuckets(t *testing.T) {
 	v.readAll("a log of a newer schema on base files that were rebucketed")
 	couch2hudi(t, "compact", "--table", v.table)
 	v.readAll("compacted")
+	v.optimized("compacted")
 	v.increments("compacted")
 	v.schemas(map[string]int{"deltacommit": 4, "commit": 1, "replacecommit": 1})
 }
@@ -132,6 +133,18 @@ func (v *evolving) readAll(when string) {
 	ours := ourRows(v.t, v.model, "query", "--table", v.table, "--include-deleted", "--format", "jsonl")
 	if d := diff(want, ours); d != "" {
 		v.t.Errorf("couch2hudi, %s: %s", when, d)
+	}
+}
+
+// optimized compares what every reader finds in base files alone, where all rows are.
+func (v *evolving) optimized(when string) {
+	v.t.Helper()
+	want := v.want()
+	for _, start := range readersOfAll() {
+		e := mustEngine(v.t, start)
+		if d := diff(want, mustRows(v.t, e, question{Op: "read-optimized", Table: v.table})); d != "" {
+			v.t.Errorf("%s, base files alone, %s: %s", e.name, when, d)
+		}
 	}
 }
 

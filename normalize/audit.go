@@ -20,8 +20,9 @@ type Audit struct {
 	fields []Audited
 	// of is the place of a column's field; -1 for what no document's field makes.
 	of []int
-	// places are those of fields, by path; parts those of parts of fields.
-	places, parts map[string]int
+	// places are those of fields, by name; parts those of declared parts of fields,
+	// inside those of parts of lists and structs, by path.
+	places, parts, inside map[string]int
 	// met is, by field, the last row in which a column held the value, or
 	// _rescued did.
 	met     []int
@@ -40,6 +41,10 @@ type Audited struct {
 	// Path is where in documents the values stand, Field the name of a whole
 	// field; it is empty for a part.
 	Path, Field string
+	// Inside is the field whose column holds all but these values: parts of lists
+	// and structs, [*] for any place in a list. How many there are beside those
+	// rescued is not counted.
+	Inside string
 	// Columns are the names of the field's columns, in their order; none when it
 	// has none.
 	Columns []string
@@ -87,7 +92,7 @@ func (k *RescuedKinds) Different() (n int) {
 // NewAudit begins an audit of rows of a schema. partition is the name of the
 // partition column, empty for none.
 func NewAudit(s *hudi.Schema, partition string) (*Audit, error) {
-	a := &Audit{schema: s, of: make([]int, s.Len()), places: map[string]int{}, parts: map[string]int{}, rfc: &moments{format: FormatRFC3339}}
+	a := &Audit{schema: s, of: make([]int, s.Len()), places: map[string]int{}, parts: map[string]int{}, inside: map[string]int{}, rfc: &moments{format: FormatRFC3339}}
 	var err error
 	if a.day, err = newMoments(formatDay, true); err != nil {
 		return nil, err
@@ -180,9 +185,36 @@ func (a *Audit) member(name, value *token) {
 	}
 }
 
+// part takes a member of _rescued's parts: a declared part, or one of a list or
+// struct, whose places in lists are taken together.
 func (a *Audit) part(name, value *token) {
 	a.buf = appendUnescaped(a.buf[:0], name.text(a.inner.data))
-	a.rescued(false, a.inner.data, value)
+	if _, declared := a.parts[string(a.buf)]; declared {
+		a.rescued(false, a.inner.data, value)
+		return
+	}
+	steps, err := parsePath(string(a.buf))
+	if err != nil || value.kind == tokenNull {
+		return
+	}
+	for i := range steps {
+		if steps[i].index >= 0 {
+			steps[i] = step{wild: true}
+		}
+	}
+	key := pathText(steps)
+	at, known := a.inside[key]
+	switch {
+	case known:
+	case a.without >= maxAudited:
+		a.more++
+		return
+	default:
+		a.without++
+		at = a.field(Audited{Path: key, Inside: steps[0].key}, a.inside, key)
+	}
+	a.fields[at].Rescued++
+	a.kind(&a.fields[at], a.inner.data, value)
 }
 
 // rescued counts the value of the field called a.buf, unless a column holds it too:
@@ -203,12 +235,8 @@ func (a *Audit) rescued(whole bool, data []byte, value *token) {
 		return
 	default:
 		a.without++
-		f := Audited{Path: string(a.buf)}
-		if whole {
-			f.Field = string(a.buf)
-			f.Path = pathText([]step{{key: f.Field, index: -1}})
-		}
-		at = a.field(f, places, string(a.buf))
+		name := string(a.buf)
+		at = a.field(Audited{Field: name, Path: pathText([]step{{key: name, index: -1}})}, places, name)
 	}
 	if a.met[at] == a.rows {
 		return

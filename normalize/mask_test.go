@@ -102,6 +102,7 @@ func TestMasksLeakNothing(t *testing.T) {
 	for seed := range uint64(rounds) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		o := normalize.Options{Declare: masks(), Salt: salt, DropDoc: seed%2 == 0, MaxColumns: 2 + r.IntN(9),
+			Nested:   []string{"", normalize.NestedStruct}[r.IntN(2)],
 			Others:   []string{normalize.Inferred, normalize.Rescued, normalize.Dropped}[r.IntN(3)],
 			Conflict: []string{normalize.Rescue, normalize.AsString, normalize.NewColumn}[r.IntN(3)]}
 		n := normalizer(t, o)

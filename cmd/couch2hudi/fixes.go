@@ -18,14 +18,24 @@ func (d described) suggestFixes(out io.Writer) error {
 	for _, c := range d.Columns() {
 		taken[strings.ToLower(c.Name)] = true
 	}
+	within := map[string]bool{}
 	for _, f := range d.audit.Fields() {
 		if f.Rescued == 0 {
+			continue
+		}
+		if f.Inside != "" {
+			if !within[f.Inside] {
+				within[f.Inside] = true
+				x := fix{name: free(normalize.DeclaredName(f.Inside)+"_json", taken), path: d.pathOf(f.Inside), typ: "json"}
+				fmt.Fprintf(&b, "    - {%s} # %d values of %s rescued: %s; they stay in _rescued too\n", x.text(), f.Rescued, f.Path, f.Kinds.Words())
+			}
 			continue
 		}
 		x := fix{name: f.Path, path: f.Path}
 		if len(f.Columns) > 0 {
 			i, _ := d.Lookup(f.Columns[0])
 			x.beside(&d.Columns()[i], &f, taken)
+			within[f.Field] = x.typ == "json" // which has the parts too
 		} else {
 			x.fresh(&f, taken)
 		}
@@ -41,6 +51,16 @@ func (d described) suggestFixes(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, head+b.String())
 	return err
+}
+
+// pathOf is the path of a field that a column was made of.
+func (d described) pathOf(field string) string {
+	for _, c := range d.Columns() {
+		if o := normalize.Describe(&c); o.Field == field && o.Whole {
+			return o.Path
+		}
+	}
+	return field
 }
 
 // fix is one declaration.
@@ -65,8 +85,8 @@ func (x *fix) beside(c *hudi.Column, f *normalize.Audited, taken map[string]bool
 	}
 	text := c.Kind == hudi.KindString && c.Type == ""
 	switch {
-	case o.Rule == normalize.RuleJSON || text && f.Kinds.Numbers > 0 || normalize.DeclaredName(c.Name) != c.Name:
-		// An inferred column of JSON cannot be declared, nor one with an underscore in
+	case o.Rule == normalize.RuleJSON || c.Kind == hudi.KindNested || text && f.Kinds.Numbers > 0 || normalize.DeclaredName(c.Name) != c.Name:
+		// An inferred column of JSON, a list or a struct cannot be declared, nor one with an underscore in
 		// front, and beside a text column numbers that fit nowhere have no place.
 		*x = fix{name: free(normalize.DeclaredName(c.Name)+"_all", taken), path: o.Path, typ: "json", why: "; what the first column does not hold stays in _rescued too"}
 	case text, f.Kinds.Numbers == 0 && f.Kinds.Different() <= 1:

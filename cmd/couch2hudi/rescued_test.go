@@ -110,6 +110,40 @@ func TestSchemaCountsRescued(t *testing.T) {
 	}
 }
 
+// Of lists and structs the parts that do not fit are told by their paths, those of all
+// places of a list together, and a field by its name.
+func TestSchemaCountsRescuedParts(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{Shards: 1}, 0)
+	dir := filepath.Join(t.TempDir(), "table")
+	config := fmt.Sprintf("source: {url: %s}\ntable: {url: %s}\n", url, dir)
+	for i, body := range []string{`{"lines":[{"qty":1}],"a b":{"x":1}}`, `{"lines":[{"qty":1},{"qty":"two"},{"qty":"three"}],"a b":{"x":"y"}}`, `{"lines":"none","a b":{"x":2}}`} {
+		if _, err := db.Put(fmt.Sprintf("d%d", i), []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		want(t, 0, nil, "run", "--once", "-c", written(t, config+"columns: {nested: struct}\n"))
+	}
+	out := want(t, 0, []string{"values of 3 fields"}, "schema", "--table", dir)
+	for _, line := range []string{`"field":"lines[*].qty","origin":"rescued","rescued":2}`, `"field":"a b.x","origin":"rescued","rescued":1}`, `"values":3,"rescued":1}`} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no %s in\n%s", line, out)
+		}
+	}
+	text := want(t, 0, nil, "schema", "--table", dir, "--suggest")
+	for _, line := range []string{"{name: lines_all, path: lines, type: json} # 1 of 3",
+		`{name: a_b_json, path: "a b", type: json} # 1 values of a b.x`} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %s in\n%s", line, text)
+		}
+	}
+	if strings.Contains(text, "lines_json") {
+		t.Errorf("two columns for the same:\n%s", text)
+	}
+	want(t, 0, nil, "run", "--once", "--replay", "--rewrite", "-c", written(t, config+text+"  nested: struct\n"))
+	if got := columnsOf(t, want(t, 0, nil, "schema", "--table", dir)); got["lines_all"].Type != "string" || got["a_b_json"].Type != "string" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A sample takes rows from all over the table, and no more than it is asked for.
 func TestSchemaSamples(t *testing.T) {
 	_, db, url := shop(t, couchfake.Options{}, 0)

@@ -200,7 +200,11 @@ func (d described) counted(lines []columnLine) []columnLine {
 	}
 	for _, f := range d.audit.Fields() {
 		if len(f.Columns) == 0 {
-			lines = append(lines, columnLine{Field: f.Path, Origin: "rescued", Values: f.Rescued, Rescued: f.Rescued})
+			l := columnLine{Field: f.Path, Origin: "rescued", Rescued: f.Rescued}
+			if f.Inside == "" {
+				l.Values = f.Rescued
+			}
+			lines = append(lines, l)
 			continue
 		}
 		l := &lines[at[f.Columns[0]]]
@@ -217,8 +221,11 @@ func (l *columnLine) sinceWords() string {
 }
 
 func (l *columnLine) rescuedWords() string {
-	if l.Rescued == 0 {
+	switch {
+	case l.Rescued == 0:
 		return ""
+	case l.Values == 0:
+		return strconv.Itoa(l.Rescued)
 	}
 	return shareWords(l.Rescued, l.Values)
 }
