@@ -36,6 +36,8 @@ type Config struct {
 	// of them have that do not say otherwise.
 	Route  Route   `yaml:"route"`
 	Tables []Entry `yaml:"tables"`
+	among  *Config
+	entry  string
 }
 
 // Source is where changes come from.

@@ -87,9 +87,15 @@ func (c *Config) Entry(name string) (Config, bool, error) {
 	return Config{}, false, nil
 }
 
+// Among says that the configuration is that of an entry of another one.
+func (c *Config) Among() (whole *Config, entry string, ok bool) {
+	return c.among, c.entry, c.among != nil
+}
+
 func (c *Config) one(e *Entry) (Config, error) {
 	one := *c
 	one.Tables, one.Route = nil, Route{}
+	one.among, one.entry = c, e.Name
 	s := sections{Table: c.Table, Columns: c.Columns, Index: c.Index, Writer: c.Writer, Compaction: c.Compaction,
 		Retain: c.Retain, Clean: c.Clean, Timeline: c.Timeline}
 	s.Table.Name, s.Table.URL = "", ""

@@ -68,6 +68,8 @@ type Group struct {
 	budget *budget
 	tick   <-chan time.Time
 	purger *sharedPurger
+	// told is up to where the source was told that all tables have it.
+	told changes.Position
 }
 
 // NewGroup prepares a Group: each table as New does, and then all of them to begin
@@ -86,8 +88,8 @@ func NewGroup(ctx context.Context, o GroupOptions) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{o: o, routes: r, budget: &budget{memory: o.Feed.Memory}}
-	source := o.Feed.Source
-	if p, ok := source.(changes.Purger); ok {
+	var source changes.Source = sharedSource{o.Feed.Source}
+	if p, ok := o.Feed.Source.(changes.Purger); ok {
 		g.purger = &sharedPurger{Purger: p}
 		source = g.purger
 	}
@@ -253,6 +255,9 @@ func (g *Group) Step(ctx context.Context) (caughtUp bool, err error) {
 		return err
 	})
 	g.learn()
+	if err == nil {
+		err = g.acknowledge(ctx)
+	}
 	if all.batch.CaughtUp && err == nil {
 		g.line.Whole, g.routes.first = false, !g.o.Feed.Replay
 	}

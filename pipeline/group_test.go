@@ -526,6 +526,34 @@ func TestGroupRoutesChange(t *testing.T) {
 	}
 }
 
+// acknowledged remembers what the source was told to be durable.
+type acknowledged struct {
+	changes.Source
+	told []changes.Position
+}
+
+func (a *acknowledged) Committed(_ context.Context, at changes.Position) error {
+	a.told = append(a.told, at)
+	return nil
+}
+
+// TestGroupAcknowledges: the source is told of what every table has in a commit, and
+// of nothing that only one of them has.
+func TestGroupAcknowledges(t *testing.T) {
+	h := newHerd(t, 13)
+	h.types, h.maxRows = []string{`"order"`}, 20
+	var a *acknowledged
+	h.shape = func(o *pipeline.GroupOptions) {
+		a = &acknowledged{Source: o.Feed.Source}
+		o.Feed.Source = a
+	}
+	h.graze(100)
+	h.must(nil, h.follow(h.driver))
+	if n := len(h.seen["orders"]); n < 3 || len(a.told) != 1 || string(a.told[0]) != h.place("rest") {
+		t.Errorf("%d commits of one table, and the source was told %d times", n, len(a.told))
+	}
+}
+
 // TestGroupOptions: routes that mean nothing are refused.
 func TestGroupOptions(t *testing.T) {
 	for name, o := range map[string]pipeline.GroupOptions{

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -53,6 +54,35 @@ func (g *Group) startServices() (stop func()) {
 		}
 	}
 }
+
+// acknowledge tells the source what is in completed commits of all tables: up to
+// where the one stands that is behind.
+func (g *Group) acknowledge(ctx context.Context) error {
+	a, ok := g.o.Feed.Source.(changes.Acknowledged)
+	if !ok || g.o.Feed.Replay {
+		return nil
+	}
+	last := g.tables[0].stood
+	for _, p := range g.tables {
+		if p.stood.Name != g.line.Name {
+			return nil // it has no commit on this line yet
+		}
+		if p.stood.Step < last.Step {
+			last = p.stood
+		}
+	}
+	if last.At == g.told || last.At == "" {
+		return nil
+	}
+	g.told = last.At
+	if err := a.Committed(ctx, last.At); err != nil {
+		return fmt.Errorf("tell %s %q what is committed: %w", g.tables[0].identity.Kind, g.tables[0].identity.Name, err)
+	}
+	return nil
+}
+
+// sharedSource hides from a table what the source is told by its group alone.
+type sharedSource struct{ changes.Source }
 
 // sharedPurger asks once for the purges that every table of a group asks for.
 type sharedPurger struct {

@@ -213,7 +213,9 @@ type Ingest struct {
 	// line is where the table stands among those of its group, nil without one; own
 	// makes of changes that did not come with a batch what they are to the table.
 	line *line
-	own  func([]changes.Change) ([]changes.Change, error)
+	// stood is where the last commit says that it stands.
+	stood line
+	own   func([]changes.Change) ([]changes.Change, error)
 }
 
 // New prepares an Ingest: it rolls back what a dead writer left, finds the
@@ -513,6 +515,10 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 		progress.Bytes += stats[i].Bytes
 	}
 	p.checkpoint, p.position, p.seq = next, g.batch.Last, or(g.batch.Seq, p.seq)
+	if p.line != nil {
+		p.stood = *p.line
+		p.stood.At = p.committed()
+	}
 	p.uncommitted, p.lastCommit, p.moved = commitmeta.Stats{}, p.o.Clock(), false
 	return progress, nil
 }

@@ -135,7 +135,10 @@ func (p *Ingest) align(ctx context.Context, have, at standing) error {
 	l := at.line
 	p.line = &l
 	p.position, p.seq = at.At, at.seq
-	if !have.known || have.line == at.line {
+	if !have.known {
+		return nil
+	}
+	if p.stood = at.line; have.line == at.line {
 		return nil
 	}
 	p.moved = true

@@ -15,8 +15,8 @@ type only struct {
 	table  int
 }
 
-// Only is the Feed's source of a group as one of its tables sees it, to look at what
-// the table's columns will be. Of the tables their Name and Values count.
+// Only is the Feed's source of a group as one of its tables sees it: to look at what
+// the table's columns will be, or to compare the two. Of the tables their Name and Values count.
 func Only(o GroupOptions, name string) (changes.Source, error) {
 	r, err := o.routes()
 	if err != nil {
@@ -26,7 +26,32 @@ func Only(o GroupOptions, name string) (changes.Source, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("%w: there is no table %q", ErrRoutes, name)
 	}
-	return &only{Source: o.Feed.Source, routes: r, table: i}, nil
+	s := &only{Source: o.Feed.Source, routes: r, table: i}
+	r.first = false
+	if p, ok := o.Feed.Source.(changes.Purger); ok {
+		return &onlyPurger{s, p}, nil
+	}
+	return s, nil
+}
+
+// onlyPurger is only of a source that can be asked for documents.
+type onlyPurger struct {
+	*only
+	purger changes.Purger
+}
+
+// Purged implements changes.Purger.
+func (s *onlyPurger) Purged(ctx context.Context, after string) ([]string, string, error) {
+	return s.purger.Purged(ctx, after)
+}
+
+// Read implements changes.Purger.
+func (s *onlyPurger) Read(ctx context.Context, ids []string) ([]changes.Change, error) {
+	cs, err := s.purger.Read(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return s.routes.only(s.table, cs)
 }
 
 // Next implements changes.Source.

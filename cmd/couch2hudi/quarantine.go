@@ -37,7 +37,7 @@ Exit code 0 says that all pending changes were tried, whatever became of them.`,
 			if err := oneOfFormats(format, "", "text", "jsonl"); err != nil {
 				return err
 			}
-			cfg, err := loadConfig(c, file)
+			cfg, err := loadOne(c, file)
 			if err != nil {
 				return err
 			}

@@ -115,7 +115,7 @@ func runSchema(c *cobra.Command, s streams, f schemaFlags) error {
 	if err != nil {
 		return err
 	}
-	d, err := sourceSchema(c.Context(), s, cfg, f.sample, nil)
+	d, err := sourceSchema(c.Context(), s, cfg, f.sample)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ type described struct {
 
 // sourceSchema is what a new table would begin with. What was read goes to
 // s.err.
-func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int, of func(changes.Source) (changes.Source, error)) (_ described, err error) {
+func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int) (_ described, err error) {
 	if cfg.Table.URL == "" {
 		cfg.Table.URL = "." // Validate wants one; it is not looked at
 	}
@@ -169,11 +169,6 @@ func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int,
 	seen, err := n.Survey()
 	if err != nil {
 		return described{}, err
-	}
-	if of != nil {
-		if source, err = of(source); err != nil {
-			return described{}, err
-		}
 	}
 	counted := &countedSource{Source: source}
 	limit := changes.Limit{Rows: cfg.Commit.MaxRows, Bytes: int64(cfg.Memory) / 16} //nolint:mnd // as run does

@@ -138,18 +138,24 @@ func schemaOfEntry(c *cobra.Command, s streams, f *schemaFlags) (done bool, err 
 		f.table = one.Table.URL
 		return false, err
 	}
-	o := pipeline.GroupOptions{Field: whole.Route.Field, Others: others(whole)}
-	for i := range whole.Tables {
-		o.Tables = append(o.Tables, pipeline.Routed{Name: whole.Tables[i].Name, Values: whole.Tables[i].Values})
-	}
-	d, err := sourceSchema(c.Context(), s, one, f.sample, func(source changes.Source) (changes.Source, error) {
-		o.Feed.Source = source
-		return pipeline.Only(o, f.table)
-	})
+	d, err := sourceSchema(c.Context(), s, one, f.sample)
 	if err != nil {
 		return false, err
 	}
 	return true, d.print(s.out, f.format)
+}
+
+// asRouted is the source as a table sees it that is one of several.
+func asRouted(cfg config.Config, source changes.Source) (changes.Source, error) {
+	whole, name, ok := cfg.Among()
+	if !ok {
+		return source, nil
+	}
+	o := pipeline.GroupOptions{Feed: pipeline.Options{Source: source}, Field: whole.Route.Field, Others: others(*whole)}
+	for i := range whole.Tables {
+		o.Tables = append(o.Tables, pipeline.Routed{Name: whole.Tables[i].Name, Values: whole.Tables[i].Values})
+	}
+	return pipeline.Only(o, name)
 }
 
 func tableThere(ctx context.Context, url string) (there bool, err error) {

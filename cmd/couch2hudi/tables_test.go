@@ -85,6 +85,10 @@ func TestRunSeveralTables(t *testing.T) {
 	if len(named) != 3 || named[""] {
 		t.Errorf("check says where these go on: %v", named)
 	}
+	for _, name := range []string{"cats", "dogs", "insects"} {
+		want(t, 0, nil, "verify", "-c", file, "--table", name)
+		want(t, 0, nil, "replay-quarantine", "-c", file, "--table", name)
+	}
 	want(t, 0, nil, "compact", "-c", file, "--table", "dogs")
 	want(t, exitUsage, []string{"cats, dogs, insects"}, "compact", "-c", file)
 	want(t, exitUsage, []string{"leave --table out"}, "run", "-c", file, "--once", "--table", "dogs")

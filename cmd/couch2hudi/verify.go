@@ -55,7 +55,7 @@ compares once more.`,
   couch2hudi verify --source http://localhost:5984/shop --table ./shop-table --format json
   couch2hudi verify -c couch2hudi.yaml --repair`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(c, file)
+			cfg, err := loadOne(c, file)
 			if err != nil {
 				return err
 			}

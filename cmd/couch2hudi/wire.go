@@ -29,6 +29,14 @@ import (
 
 // openSource opens the source that the config names.
 func openSource(ctx context.Context, cfg config.Config, log *slog.Logger) (changes.Source, error) {
+	source, err := openDriver(ctx, cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	return asRouted(cfg, source)
+}
+
+func openDriver(ctx context.Context, cfg config.Config, log *slog.Logger) (changes.Source, error) {
 	u, err := config.ParseSourceURL(cfg.Source.URL)
 	if err != nil {
 		return nil, err
