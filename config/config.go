@@ -65,6 +65,11 @@ type Source struct {
 	// Selector is a Mango selector, as JSON, by which the server leaves documents out.
 	// It tells nothing of deletions and of documents that stop matching.
 	Selector string `yaml:"selector"`
+	// Parallel is how many requests for documents run side by side while the source
+	// is behind; with 1 documents come with the feed.
+	Parallel int `yaml:"parallel"`
+	// MaxRowsPerSecond bounds what is read while the source is behind; 0 for no bound.
+	MaxRowsPerSecond int `yaml:"max_rows_per_second"`
 	// SeqInterval asks for a sequence only on each k-th row of a backlog, which
 	// spares the server. columns.seq makes it 1.
 	SeqInterval int `yaml:"seq_interval"`
@@ -337,7 +342,7 @@ func Default() Config {
 		retain    = 24 * time.Hour
 	)
 	return Config{
-		Source: Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000,
+		Source: Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000, Parallel: 1,
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},
 			Deletes: DeletesTombstone, Ordering: OrderingLeafSum, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte, CDC: CDCOff},

@@ -44,6 +44,8 @@ func (s *Source) validate() error {
 	const least, most = 100 * time.Millisecond, 5 * time.Minute
 	errs = append(errs, between("source.heartbeat", s.Heartbeat, Duration(least), Duration(most)),
 		between("source.batch_rows", s.BatchRows, 1, 1_000_000),
+		between("source.parallel", s.Parallel, 1, 64),
+		between("source.max_rows_per_second", s.MaxRowsPerSecond, 0, 10_000_000),
 		between("source.seq_interval", s.SeqInterval, 1, 1_000_000),
 		between("source.max_row_bytes", s.MaxRowBytes, 1<<16, 1<<30),
 		between("source.timeout", s.Timeout, Duration(time.Second), Duration(time.Hour)))

@@ -48,7 +48,7 @@ type follower struct {
 }
 
 func chaos(t *testing.T, seed uint64) {
-	o := couchdb.Options{BatchRows: 10, SeqInterval: 3, Sleep: options(newServer(t)).Sleep}
+	o := couchdb.Options{BatchRows: 10, SeqInterval: 3, Parallel: 1 + 2*int(seed%2), Sleep: options(newServer(t)).Sleep}
 	w := newWorld(t, o)
 	w.opts.Heartbeat = 60 * time.Millisecond
 	f := &follower{t: t, rng: rand.New(rand.NewPCG(seed, 1)), w: w, docs: map[string]state{}}
@@ -103,7 +103,7 @@ func (f *follower) spoil() {
 	}
 	match := couchfake.Match{Endpoint: couchfake.Changes}
 	var s couchfake.Spoil
-	switch f.rng.IntN(8) {
+	switch f.rng.IntN(9) {
 	case 0:
 		s = couchfake.Spoil{Rows: f.rng.IntN(8), Cut: true}
 	case 1:
@@ -124,6 +124,9 @@ func (f *follower) spoil() {
 		return
 	case 7:
 		s = couchfake.Spoil{NullDoc: fmt.Sprintf("d%d", f.rng.IntN(25))}
+	case 8:
+		s = couchfake.Spoil{Bytes: int64(f.rng.IntN(500)), Cut: true}
+		match.Endpoint = couchfake.BulkGet
 	}
 	f.w.server.Control(match, s, 1)
 }

@@ -220,11 +220,16 @@ func (c *client) feed(ctx context.Context, query url.Values, quiet time.Duration
 
 // ask is changes with a body, which makes the request a POST.
 func (c *client) ask(ctx context.Context, query url.Values, body []byte, quiet time.Duration) (*stream, error) {
+	return c.open(ctx, "/_changes", query, body, quiet)
+}
+
+// open asks for something below the database whose answer is read as it comes.
+func (c *client) open(ctx context.Context, path string, query url.Values, body []byte, quiet time.Duration) (*stream, error) {
 	var open *stream
 	err := c.with(ctx, func(s *session) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		timer := time.AfterFunc(quiet, func() { cancel(errSilent) })
-		resp, err := c.request(ctx, s, "/_changes", query, body) //nolint:bodyclose // the stream closes it
+		resp, err := c.request(ctx, s, path, query, body) //nolint:bodyclose // the stream closes it
 		if err != nil {
 			timer.Stop()
 			err = c.fail("read changes of", caused(ctx, err))
@@ -333,6 +338,7 @@ func newDoor(o Options, where address) *door {
 			TLSClientConfig:     o.TLS,
 			TLSHandshakeTimeout: 10 * time.Second,
 			IdleConnTimeout:     90 * time.Second,
+			MaxIdleConnsPerHost: max(http.DefaultMaxIdleConnsPerHost, o.Parallel+1),
 			DisableCompression:  true, // CouchDB never compresses; a proxy that did would delay rows
 			ReadBufferSize:      64 << 10,
 		}

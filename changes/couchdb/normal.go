@@ -31,8 +31,18 @@ func (s *Source) query(feed string, since changes.Position) url.Values {
 // delivered first, and what is wrong shows again at the next call.
 func (s *Source) fill(ctx context.Context, b *batch) error {
 	for s.room(b) {
+		if ahead := s.ahead(); ahead > 0 {
+			if err := s.opts.Sleep(ctx, ahead); err != nil {
+				return err
+			}
+		}
 		before := b.mark()
-		n, err := s.response(ctx, b, s.ask(b))
+		read := s.response
+		if s.opts.Parallel > 1 && !s.bulkless {
+			read = s.parallel
+		}
+		n, err := read(ctx, b, s.ask(b))
+		s.spent(n)
 		if errors.Is(err, errSmaller) {
 			continue
 		}
@@ -68,7 +78,27 @@ func (s *Source) ask(b *batch) int {
 	if s.rowBytes > 0 {
 		n = int(min(int64(n), (b.limit.Bytes-b.Bytes)/s.rowBytes))
 	}
+	if s.pace != nil {
+		n = min(n, s.pace.Burst())
+	}
 	return max(n, 1)
+}
+
+// ahead is how long to wait until as many rows may be read as were.
+func (s *Source) ahead() time.Duration {
+	if s.pace == nil || s.pace.Tokens() >= 0 {
+		return 0
+	}
+	return time.Duration(-s.pace.Tokens() / float64(s.pace.Limit()) * float64(time.Second))
+}
+
+// spent counts rows that were read.
+func (s *Source) spent(rows int) {
+	for s.pace != nil && rows > 0 { // a server that knows no limit sends more than it was asked for
+		n := min(rows, s.pace.Burst())
+		s.pace.ReserveN(time.Now(), n)
+		rows -= n
+	}
 }
 
 // response reads one normal response of at most limit rows into b and returns

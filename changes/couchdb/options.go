@@ -56,6 +56,15 @@ type Options struct {
 	// BatchRows is the largest number of rows asked for in one response.
 	// 10,000 by default.
 	BatchRows int
+	// Parallel is how many requests for documents run side by side while the
+	// follower is behind: the feed is then read without documents, which costs the
+	// server little, and they are asked for by _bulk_get. 1 by default, which reads
+	// them with the feed.
+	Parallel int
+	// MaxRowsPerSecond bounds how many rows a second are read while the follower is
+	// behind, over any time of more than a second, to spare the server. A live feed,
+	// whose rows come as they are written, is not held back. 0 for no bound.
+	MaxRowsPerSecond int
 	// SeqInterval asks for a sequence only on each k-th row while the follower
 	// is behind. 1,000 by default; 1 asks for one on every row.
 	SeqInterval int
@@ -125,6 +134,9 @@ func (o Options) withDefaults() Options {
 	if o.BatchRows == 0 {
 		o.BatchRows = defaultBatchRows
 	}
+	if o.Parallel == 0 {
+		o.Parallel = 1
+	}
 	if o.SeqInterval == 0 {
 		o.SeqInterval = defaultSeqInterval
 	}
@@ -154,6 +166,10 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: Timeout %v is negative", ErrOptions, o.Timeout)
 	case o.BatchRows < 1:
 		return fmt.Errorf("%w: BatchRows %d is less than 1", ErrOptions, o.BatchRows)
+	case o.Parallel < 1:
+		return fmt.Errorf("%w: Parallel %d is less than 1", ErrOptions, o.Parallel)
+	case o.MaxRowsPerSecond < 0:
+		return fmt.Errorf("%w: MaxRowsPerSecond %d is negative", ErrOptions, o.MaxRowsPerSecond)
 	case o.SeqInterval < 1:
 		return fmt.Errorf("%w: SeqInterval %d is less than 1", ErrOptions, o.SeqInterval)
 	case o.MaxRowBytes < 1:

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/couch2hudi/couch2hudi/changes"
 )
 
@@ -27,6 +29,8 @@ type Source struct {
 	parser   parser
 	retry    retry
 	rowBytes int64 // the usual size of a row; 0 when none was seen
+	bulkless bool  // the server has no _bulk_get
+	pace     *rate.Limiter
 
 	// state guards what other calls share with a Next that is running.
 	state       sync.Mutex
@@ -60,6 +64,9 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 	}
 	s := &Source{opts: o, client: newClient(o, where), incarnation: o.Incarnation}
 	s.parser.includeDesign = o.IncludeDesign
+	if o.MaxRowsPerSecond > 0 {
+		s.pace = rate.NewLimiter(rate.Limit(o.MaxRowsPerSecond), o.MaxRowsPerSecond)
+	}
 	if _, err := s.client.session(ctx); err != nil {
 		return nil, err
 	}

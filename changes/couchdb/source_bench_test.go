@@ -7,9 +7,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
+	"github.com/couch2hudi/couch2hudi/internal/couchfake"
 )
 
 // BenchmarkNext reads rows of 600 bytes over HTTP from a server that has the
@@ -46,4 +48,73 @@ func BenchmarkNext(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/row")
 	b.ReportMetric(float64(len(body)/n), "bytes/row")
+}
+
+// throttled answers at three megabytes a second and request, which is what a CouchDB
+// of one core gave, with documents and without (docs/couchdb.md).
+type throttled struct {
+	http.ResponseWriter
+	owed time.Duration
+}
+
+func (w *throttled) Write(p []byte) (int, error) {
+	const perByte, tick = time.Second / 3_000_000, 5 * time.Millisecond
+	if w.owed += time.Duration(len(p)) * perByte; w.owed > tick {
+		time.Sleep(w.owed)
+		w.owed = 0
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *throttled) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
+// BenchmarkBacklog reads a backlog from a server that is slow for each request: what
+// reading side by side gains where the server has the cores for it.
+func BenchmarkBacklog(b *testing.B) {
+	const n = 20_000
+	fake, err := couchfake.Start(couchfake.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = fake.Close() }()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fake.ServeHTTP(&throttled{ResponseWriter: w}, r) }))
+	defer s.Close()
+	db, err := fake.Create("db")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range n {
+		if _, err := db.Put(fmt.Sprintf("order-%08d", i), fmt.Appendf(nil, `{"customer":"customer-%d","total":%d.25,"note":%q}`, i, i, strings.Repeat("long text ", 40))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, parallel := range []int{1, 4, 8} {
+		b.Run(fmt.Sprintf("parallel=%d", parallel), func(b *testing.B) {
+			for b.Loop() {
+				readBacklog(b, couchdb.Options{URL: s.URL + "/db", Parallel: parallel}, n)
+			}
+			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+func readBacklog(b *testing.B, o couchdb.Options, want int) {
+	b.Helper()
+	src, err := couchdb.Open(context.Background(), o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = src.Close() }()
+	var at changes.Position
+	rows := 0
+	for caughtUp := false; !caughtUp; {
+		got, err := src.Next(context.Background(), at, changes.Limit{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		at, caughtUp, rows = got.Last, got.CaughtUp, rows+len(got.Changes)
+	}
+	if rows != want {
+		b.Fatal(rows)
+	}
 }

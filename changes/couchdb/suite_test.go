@@ -55,9 +55,11 @@ func (w *world) Delete(t *testing.T, id string) {
 
 func TestSuite(t *testing.T) {
 	for name, o := range map[string]couchdb.Options{
-		"defaults":            {},
-		"small batches":       {BatchRows: 3, SeqInterval: 2},
-		"a seq for every row": {SeqInterval: 1},
+		"defaults":                              {},
+		"small batches":                         {BatchRows: 3, SeqInterval: 2},
+		"a seq for every row":                   {SeqInterval: 1},
+		"documents side by side":                {Parallel: 4},
+		"documents side by side, small batches": {Parallel: 3, BatchRows: 5, SeqInterval: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changestest.Run(t, func(t *testing.T) changestest.World { return newWorld(t, o) })

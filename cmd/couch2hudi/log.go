@@ -26,6 +26,7 @@ const (
 	keyFiles       = "files"
 	keyBytes       = "bytes"
 	keyPending     = "pending"
+	keyEstimate    = "estimate"
 	keyTook        = "took"
 	keySource      = "source"
 	keyTable       = "table"

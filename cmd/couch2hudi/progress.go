@@ -37,6 +37,8 @@ type sample struct {
 const (
 	drawEvery  = 200 * time.Millisecond
 	rateWindow = 5 * time.Second
+	// longest is the most that is estimated.
+	longest = 1000 * time.Hour
 	// logEvery is how often a long piece of work says in the log how far it is.
 	logEvery = 10 * time.Second
 )
@@ -78,7 +80,7 @@ func (p *progress) committed(c pipeline.Progress, log *slog.Logger) {
 	log.Info("committed", keyInstant, string(c.Instant), keyRows, c.Stats.Rows, keyInserts, c.Stats.Inserts,
 		keyUpserts, c.Stats.Upserts, keyDeletes, c.Stats.Deletes, keyReplayed, c.Stats.Replayed,
 		keyRescued, c.Stats.Rescued, keyQuarantined, c.Stats.Quarantined, keyElsewhere, c.Stats.Elsewhere, keyLeft, c.Stats.Left, keyFiles, c.Files, keyBytes, c.Bytes,
-		keyPending, c.Pending, keyTook, c.Took, keyLastSeq, c.LastSeq)
+		keyPending, c.Pending, keyEstimate, p.left(p.lastAt), keyTook, c.Took, keyLastSeq, c.LastSeq)
 }
 
 // building shows how the key cache comes into being.
@@ -119,7 +121,22 @@ func (p *progress) draw(now time.Time) {
 		last = fmt.Sprintf("last commit %s (%d rows, %s ago)", p.last.Instant, p.last.Stats.Rows,
 			now.Sub(p.lastAt).Round(time.Second))
 	}
-	_, _ = fmt.Fprintf(p.live, "\r\x1b[K%d rows, %.0f rows/s, %d pending, %s", p.rows, p.rate(now), p.pending, last)
+	left := ""
+	if d := p.left(now); d > 0 {
+		left = fmt.Sprintf(" (about %s)", d)
+	}
+	_, _ = fmt.Fprintf(p.live, "\r\x1b[K%d rows, %.0f rows/s, %d pending%s, %s", p.rows, p.rate(now), p.pending, left, last)
+}
+
+// left is about how long the pending rows take at the rate of the last seconds; 0 when
+// that is not known, or less than a second.
+func (p *progress) left(now time.Time) time.Duration {
+	rate := p.rate(now)
+	if p.pending <= 0 || rate <= 0 {
+		return 0
+	}
+	seconds := min(float64(p.pending)/rate, longest.Seconds())
+	return time.Duration(seconds) * time.Second
 }
 
 func (p *progress) rate(now time.Time) float64 {

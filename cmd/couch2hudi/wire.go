@@ -195,7 +195,7 @@ func sourceOptions(cfg config.Config) couchdb.Options {
 		TLSFiles: couchdb.TLSFiles{CA: files.CA, Cert: files.Cert, Key: files.Key,
 			ServerName: files.ServerName, InsecureSkipVerify: files.InsecureSkipVerify},
 		Heartbeat: time.Duration(src.Heartbeat), Timeout: time.Duration(src.Timeout),
-		BatchRows: src.BatchRows, SeqInterval: src.SeqInterval, MaxRowBytes: int(src.MaxRowBytes), IncludeDesign: src.IncludeDesign, Selector: src.Selector}
+		BatchRows: src.BatchRows, SeqInterval: src.SeqInterval, Parallel: src.Parallel, MaxRowsPerSecond: src.MaxRowsPerSecond, MaxRowBytes: int(src.MaxRowBytes), IncludeDesign: src.IncludeDesign, Selector: src.Selector}
 	if cfg.Columns.Seq {
 		o.SeqInterval = 1 // the column wants the sequence of every row
 	}

@@ -1,0 +1,208 @@
+package couchdb_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/changes"
+	"github.com/couch2hudi/couch2hudi/changes/couchdb"
+	"github.com/couch2hudi/couch2hudi/internal/couchfake"
+)
+
+// fill makes a database of documents of every kind.
+func fill(t *testing.T, db *couchfake.Database, n int, seed uint64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 3))
+	must := func(_ couchfake.Rev, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		id := fmt.Sprintf("doc %d/\"é+\u2028", i)
+		body := fmt.Sprintf(`{"n":%d.0,"text":"\u00e9 \"ok\":{","list":[%s1],"pad":%q}`, i, strings.Repeat("[0],", r.IntN(9)), strings.Repeat("x", r.IntN(400)))
+		switch r.IntN(12) {
+		case 0:
+			body = `{"deep":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`
+		case 1:
+			body = `{"_attachments":{"a.txt":{"content_type":"text/plain","data":"aGVsbG8="}}}`
+		case 2:
+			id = fmt.Sprintf("_design/d%d", i)
+		}
+		must(db.Put(id, []byte(body)))
+		for range r.IntN(3) {
+			must(db.Put(id, []byte(body)))
+		}
+		switch r.IntN(6) {
+		case 0:
+			must(db.Delete(id))
+		case 1:
+			for k := range 1 + r.IntN(3) {
+				if err := db.Replicate(id, []couchfake.Rev{{Gen: 1 + r.IntN(4), Hash: fmt.Sprintf("%032x", k)}}, []byte(body)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// everything reads a database to its end.
+func everything(t *testing.T, src changes.Source, limit changes.Limit) []changes.Change {
+	t.Helper()
+	var all []changes.Change
+	var at changes.Position
+	for {
+		b, err := src.Next(t.Context(), at, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b.Changes...)
+		if at = b.Last; b.CaughtUp {
+			return all
+		}
+	}
+}
+
+// same says in what two readings differ, but for the order of rows, which is free
+// between shards, and sequences, of which the feeds were asked for other ones.
+func same(t *testing.T, got, want []changes.Change) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d changes, want %d", len(got), len(want))
+	}
+	for _, list := range [][]changes.Change{got, want} {
+		slices.SortFunc(list, func(a, b changes.Change) int { return strings.Compare(a.ID, b.ID) })
+	}
+	for i := range want {
+		g, w := &got[i], &want[i]
+		if g.ID != w.ID || g.Rev != w.Rev || !slices.Equal(g.Leaves, w.Leaves) || g.Deleted != w.Deleted || g.Defect != w.Defect || !bytes.Equal(g.Body, w.Body) {
+			t.Fatalf("%q: %s %v %t %q %.300q\nwant %s %v %t %q %.300q", g.ID, g.Rev, g.Leaves, g.Deleted, g.Defect, g.Body, w.Rev, w.Leaves, w.Deleted, w.Defect, w.Body)
+		}
+	}
+}
+
+// What is read side by side is what the feed has, byte for byte, whatever fits a batch
+// and whatever the server does to an answer.
+func TestParallel(t *testing.T) {
+	bulk := couchfake.Match{Endpoint: couchfake.BulkGet}
+	for _, c := range []struct {
+		name  string
+		opts  couchdb.Options
+		limit changes.Limit
+		spoil *couchfake.Spoil
+		times int
+	}{
+		{name: "one batch"},
+		{name: "small batches", limit: changes.Limit{Rows: 70}},
+		{name: "batches of few bytes", limit: changes.Limit{Bytes: 20_000}},
+		{name: "a sequence for every row", opts: couchdb.Options{SeqInterval: 1}, limit: changes.Limit{Bytes: 3_000}},
+		{name: "answers too large", opts: couchdb.Options{MaxRowBytes: 45_000}, limit: changes.Limit{Bytes: 100_000}},
+		{name: "no _bulk_get", spoil: &couchfake.Spoil{Status: 404}, times: -1},
+		{name: "a busy server", spoil: &couchfake.Spoil{Status: 503}, times: 3},
+		{name: "answers that break off", spoil: &couchfake.Spoil{Bytes: 3_000, Cut: true}, times: 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.opts.Sleep = options(newServer(t)).Sleep
+			w := newWorld(t, c.opts)
+			fill(t, w.db, 700, 5)
+			plain := w.Open(t)
+			defer func() { _ = plain.Close() }()
+			want := everything(t, plain, changes.Limit{})
+			asked := w.server.Control(bulk, couchfake.Spoil{}, -1)
+			if c.spoil != nil {
+				asked.Cancel()
+				asked = w.server.Control(bulk, *c.spoil, c.times)
+			}
+			w.opts.Parallel = 4
+			side := w.Open(t)
+			defer func() { _ = side.Close() }()
+			same(t, everything(t, side, c.limit), want)
+			if asked.Taken() == 0 {
+				t.Error("_bulk_get was not asked")
+			}
+		})
+	}
+}
+
+// Documents change, come back, are purged and lose their old revisions between the
+// listing of their rows and the asking for them: in the end the newest state of each
+// was delivered, none of them older than one before.
+func TestParallelWhileItChanges(t *testing.T) {
+	for seed := range uint64(6) {
+		w := newWorld(t, couchdb.Options{Sleep: options(newServer(t)).Sleep, Parallel: 3, BatchRows: 150})
+		fill(t, w.db, 400, seed)
+		r := rand.New(rand.NewPCG(seed, 4))
+		var ids []string
+		for d := range w.db.Docs() {
+			ids = append(ids, d.ID)
+		}
+		w.server.Control(couchfake.Match{Endpoint: couchfake.BulkGet}, couchfake.Spoil{Call: func() {
+			for range 20 {
+				id := ids[r.IntN(len(ids))]
+				var err error
+				if d, ok := w.db.Doc(id); ok && !d.Deleted() && r.IntN(3) == 0 {
+					_, err = w.db.Delete(id)
+				} else {
+					_, err = w.db.Put(id, []byte(`{"changed":true}`))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			w.db.Compact()
+		}}, 8)
+		src := w.Open(t)
+		sums, last := map[string]int64{}, map[string]changes.Change{}
+		for _, c := range everything(t, src, changes.Limit{}) {
+			var sum int64
+			for _, leaf := range c.Leaves {
+				sum += leaf.Generation
+			}
+			if c.Defect != "" {
+				continue // its next row has it
+			}
+			if before, known := sums[c.ID]; known && sum < before {
+				t.Errorf("seed %d: %q came with %d generations after %d", seed, c.ID, sum, before)
+			}
+			sums[c.ID], last[c.ID] = sum, c
+		}
+		for d := range w.db.Docs() {
+			if got := last[d.ID]; !strings.HasPrefix(d.ID, "_design/") && (got.Rev.String() != d.Winner().Rev.String() || got.Deleted != d.Deleted()) {
+				t.Errorf("seed %d: %q is %s, want %s", seed, d.ID, got.Rev, d.Winner().Rev)
+			}
+		}
+		if err := src.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A reading that is held back pauses for as long as its rows take at that pace, less
+// the first second, and asks for no more than a second's at a time.
+func TestMaxRowsPerSecond(t *testing.T) {
+	const rows, pace = 1000, 50
+	var paused time.Duration
+	w := newWorld(t, couchdb.Options{MaxRowsPerSecond: pace, Sleep: func(_ context.Context, d time.Duration) error {
+		paused += d
+		return nil
+	}})
+	for i := range rows {
+		w.Put(t, strconv.Itoa(i), `{}`)
+	}
+	src := w.Open(t)
+	defer func() { _ = src.Close() }()
+	if got := everything(t, src, changes.Limit{Rows: 100}); len(got) != rows {
+		t.Errorf("%d rows", len(got))
+	}
+	// Nobody sleeps here, so that what is owed adds up: 1 + 2 + … seconds, at most.
+	if least := (rows/pace - 2) * time.Second; paused < least {
+		t.Errorf("paused for %s, want %s or more", paused, least)
+	}
+}
