@@ -68,7 +68,7 @@ func (n *Normalizer) nest() error {
 func (n *Normalizer) nestColumn(g *target) error {
 	w := &n.nesting
 	w.g, w.look = g, n.o.sketcher()
-	rescues := len(n.rescues)
+	rescues, waiting := len(n.rescues), len(n.waiting)
 	n.nestCells()
 	if len(w.strangers) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func (n *Normalizer) nestColumn(g *target) error {
 		return nil
 	}
 	clear(n.rescues[rescues:])
-	n.rescues = n.rescues[:rescues]
+	n.rescues, n.waiting = n.rescues[:rescues], n.waiting[:waiting]
 	n.nestCells()
 	columns := slices.Clone(n.plan.schema.Columns())
 	columns[g.column].Type = g.shape.avro()
@@ -100,7 +100,11 @@ func (n *Normalizer) nestCells() {
 		w.cell, w.misfits, w.slots, w.out = c, 0, 0, w.out[:0]
 		w.steps = append(w.steps[:0], step{key: w.g.path, index: -1})
 		rescues := len(n.rescues)
-		n.encode(w.g.shape, &c.value, 0)
+		if !n.encode(w.g.shape, &c.value, 0) {
+			n.rescues = n.rescues[:rescues]
+			n.misfit(w.g, n.inner.data, c.record, &c.value)
+			continue
+		}
 		large := w.slots > maxSlots
 		if large || w.misfits > maxMisfits {
 			n.rescues = append(n.rescues[:rescues], rescue{record: c.record, name: w.g.path, value: c.value})
@@ -129,7 +133,7 @@ func (n *Normalizer) encode(s *shape, t *token, depth int) bool {
 	case !s.takes(n.inner.data, t):
 		return false
 	case s.item != nil:
-		n.encodeList(s.item, t, depth+1)
+		return n.encodeList(s.item, t, depth+1)
 	default:
 		n.encodeStruct(s, t, depth+1)
 	}
@@ -158,14 +162,22 @@ func (n *Normalizer) optional(s *shape, t *token, depth int) {
 }
 
 // encodeList appends the items in one block, whose number stands in front and is
-// known at the end.
-func (n *Normalizer) encodeList(item *shape, t *token, depth int) {
+// known at the end. A list with a null in it, or with an item that does not fit,
+// does not fit as a whole: Spark's compactions fail on nulls in lists.
+func (n *Normalizer) encodeList(item *shape, t *token, depth int) bool {
 	w := &n.nesting
 	start, at, count := len(w.out), len(w.steps), 0
+	rescues, misfits := len(n.rescues), w.misfits
 	w.steps = append(w.steps, step{})
 	for in := enter(&n.inner, t); w.slots <= maxSlots && in.next(); count++ {
 		w.steps[at].index = count
-		n.optional(item, &in.value, depth)
+		w.slots++
+		w.out = append(w.out, item.value)
+		if in.value.kind == tokenNull || !n.encode(item, &in.value, depth) {
+			w.out, w.steps = w.out[:start], w.steps[:at]
+			n.rescues, w.misfits = n.rescues[:rescues], misfits
+			return false
+		}
 	}
 	w.steps = w.steps[:at]
 	if count > 0 {
@@ -173,6 +185,7 @@ func (n *Normalizer) encodeList(item *shape, t *token, depth int) {
 		w.out = slices.Insert(w.out, start, binary.AppendVarint(head[:0], int64(count))...)
 	}
 	w.out = append(w.out, 0)
+	return true
 }
 
 func (n *Normalizer) encodeStruct(s *shape, t *token, depth int) {

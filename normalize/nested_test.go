@@ -129,7 +129,9 @@ func TestNestedTypes(t *testing.T) {
 		values []string
 		want   string
 	}{
-		{[]string{`[1,2]`, `[]`, `[null,3]`}, "array<long>"},
+		{[]string{`[1,2]`, `[]`, `[3]`}, "array<long>"},
+		{[]string{`[1,2]`, `[null,3]`}, "json"},
+		{[]string{`[1,1e400]`}, "json"},
 		{[]string{`[1,2.5]`}, "array<double>"},
 		{[]string{`["a"]`}, "array<string>"},
 		{[]string{`[[1],[2,3]]`}, "array<array<long>>"},
@@ -208,16 +210,17 @@ func TestNestedCells(t *testing.T) {
 	first := bodies(t, `{"f":{"a":1,"late fee":"x","l":[1,2],"s":[{"p":true}]}}`)
 	for _, c := range []struct{ value, cell, rescued string }{
 		{`{"a":2,"late fee":"é\n","l":[],"s":[]}`, `{a:2,late_fee:"é\n",l:[],s:[]}`, ""},
-		{`{"s":[{"p":false},null,{}],"l":[null,3]}`, `{a:null,late_fee:null,l:[null,3],s:[{p:false},null,{p:null}]}`, ""},
+		{`{"s":[{"p":false},{}],"l":[3]}`, `{a:null,late_fee:null,l:[3],s:[{p:false},{p:null}]}`, ""},
+		{`{"s":[{"p":1},null,{}],"l":[null,3]}`, `{a:null,late_fee:null,l:null,s:null}`, `{"_paths":{"f.s":[{"p":1},null,{}],"f.l":[null,3]}}`},
 		{`{}`, `{a:null,late_fee:null,l:null,s:null}`, ""},
-		{`{"a":1.0,"l":[1,"x",{"y":1}]}`, `{a:null,late_fee:null,l:[1,null,null],s:null}`, `{"_paths":{"f.a":1.0,"f.l[1]":"x","f.l[2]":{"y":1}}}`},
+		{`{"a":1.0,"l":[1,"x",{"y":1}]}`, `{a:null,late_fee:null,l:null,s:null}`, `{"_paths":{"f.a":1.0,"f.l":[1,"x",{"y":1}]}}`},
 		{`{"a":"x","a":3}`, `{a:3,late_fee:null,l:null,s:null}`, ""},
 		{`{"s":{"p":true},"late fee":[1]}`, `{a:null,late_fee:null,l:null,s:null}`, `{"_paths":{"f.s":{"p":true},"f.late fee":[1]}}`},
 		{`{"s":[{"p":1}]}`, `{a:null,late_fee:null,l:null,s:[{p:null}]}`, `{"_paths":{"f.s[0].p":1}}`},
 		{`"text"`, "null", `{"f":"text"}`},
 		{`[1]`, "null", `{"f":[1]}`},
 		{`null`, "null", ""},
-		{`{"l":[` + strings.Repeat(`"x",`, 40) + `1]}`, `{a:null,late_fee:null,l:[` + strings.Repeat("null,", 40) + `1],s:null}`, `{"f":{"l":[` + strings.Repeat(`"x",`, 40) + `1]}}`},
+		{`{"s":[` + strings.Repeat(`{"p":1},`, 40) + `{}]}`, `{a:null,late_fee:null,l:null,s:[` + strings.Repeat("{p:null},", 40) + `{p:null}]}`, `{"f":{"s":[` + strings.Repeat(`{"p":1},`, 40) + `{}]}}`},
 		{`{"s":[` + strings.Repeat(`{},`, 50_000) + `{}]}`, "null", `{"f":{"s":[` + strings.Repeat(`{},`, 50_000) + `{}]}}`},
 	} {
 		n := normalizer(t, nested())
@@ -315,9 +318,9 @@ func TestNestedConflicts(t *testing.T) {
 		o := nested()
 		o.Conflict = policy
 		n := normalizer(t, o)
-		s := normalized(t, n, bodies(t, `{"f":{"a":1}}`), nil).Schema
-		r := normalized(t, n, bodies(t, `{"f":[1]}`, `{"f":{"a":"x"}}`), s)
-		if at(r, 0, want) != "[1]" || at(r, 1, "_rescued") != `{"_paths":{"f.a":"x"}}` || nestedAt(t, r, 0, "f") != "null" {
+		s := normalized(t, n, bodies(t, `{"f":{"a":1},"l":[1]}`), nil).Schema
+		r := normalized(t, n, bodies(t, `{"f":[1]}`, `{"f":{"a":"x","new":1}}`, `{"l":[1,"x"]}`, `{"l":[2]}`), s)
+		if at(r, 0, want) != "[1]" || at(r, 2, strings.Replace(want, "f_", "l_", 1)) != `[1,"x"]` || at(r, 1, "_rescued") != `{"_paths":{"f.a":"x"}}` || nestedAt(t, r, 0, "f") != "null" {
 			t.Errorf("%s: %v, %v", policy, at(r, 0, want), at(r, 1, "_rescued"))
 		}
 	}

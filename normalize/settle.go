@@ -26,17 +26,22 @@ func (s *sighting) see(f fit, t *token) {
 // settle gives columns to the fields that wait for one, by all their values in
 // the batch, and puts the values there.
 func (n *Normalizer) settle() error {
-	err := n.deliverAll()
+	err := n.deliverAll(0)
+	delivered := len(n.waiting)
 	if err == nil {
 		err = n.nest()
+	}
+	if err == nil {
+		err = n.deliverAll(delivered)
 	}
 	n.plan.cut(n.plan.settled())
 	return err
 }
 
-func (n *Normalizer) deliverAll() error {
-	// What does not fit its new column may wait for one beside it.
-	for from := 0; from < len(n.waiting); {
+// deliverAll is settle for the values that wait from a place on. What does not fit
+// its new column may wait for one beside it.
+func (n *Normalizer) deliverAll(from int) error {
+	for from < len(n.waiting) {
 		more := n.plan.promote(n.sightings(from), &n.o)
 		if len(more) > 0 {
 			if err := n.plan.extend(n.plan.schema, more); err != nil {

@@ -11,6 +11,9 @@ type sketch struct {
 	names   []string
 	members map[string]*sketch
 	item    *sketch
+	// holes says that arrays have nulls, or numbers that no column can hold, among
+	// their items.
+	holes bool
 	// over says that the limits leave the values JSON text.
 	over bool
 }
@@ -88,6 +91,7 @@ func (k *sketcher) inside(s *sketch, body []byte, t *token, depth int) {
 					return
 				}
 			}
+			s.holes = s.holes || wants(body, &w.value) == fitNothing
 			k.see(s.item, body, &w.value, depth+1)
 			continue
 		}
@@ -195,9 +199,9 @@ func (s *sketch) shape(record, namespace, policy string) *shape {
 // whose only member is called so looks like a list of something else.
 func memberNames() []string { return []string{"element", "array", "list"} }
 
-// list is an array's type; one of several kinds stays JSON text.
+// list is an array's type; one of several kinds, null being one, stays JSON text.
 func (s *sketch) list(record, namespace string) *shape {
-	if s.item == nil {
+	if s.item == nil || s.holes {
 		return newLeaf(fitJSON)
 	}
 	item := s.item.shape(record, namespace, Rescue)

@@ -7,6 +7,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/normalize"
 )
 
 // engine is how well an engine reads tables of version 6.
@@ -59,7 +60,7 @@ func (c *checker) composites(s *hudi.Schema) {
 			costs[cost] = append(costs[cost], column.Name)
 		}
 	}
-	for _, cost := range []string{costTimestamp, costDate, costFixed, costList, costDecimal, costOther} {
+	for _, cost := range []string{costTimestamp, costDate, costFixed, costStruct, costList, costLists, costDecimal, costOther} {
 		if names := costs[cost]; len(names) > 0 {
 			c.warn("table.composites", "keep to booleans, numbers and strings where these readers matter",
 				"columns that are no plain values: %s; %s", few(names), cost)
@@ -69,12 +70,27 @@ func (c *checker) composites(s *hudi.Schema) {
 
 const (
 	costTimestamp = "Hive's real-time reader fails on timestamps, and Flink has not been seen to read those of ours"
-	costList      = "Hive fails on three-level lists, two-level ones hold no null and Flink reads an empty one as [null]"
+	costStruct    = "Flink 1.17 reads a struct whose members are all null as null"
+	costList      = "Flink 1.17 reads an empty list as [null]"
+	costLists     = "Flink 1.17 fails on every query of a table with lists of structs or of lists"
 	costDecimal   = "Flink fails on decimals that are stored as INT64"
 	costDate      = "Flink and Hive have not been seen to read dates of ours"
 	costFixed     = "Flink and Hive have not been seen to read decimals of ours"
 	costOther     = "not every engine reads them alike"
 )
+
+// nestedCost is what a list or struct costs; one that we would not make may cost more.
+func nestedCost(c *hudi.Column) string {
+	switch words := normalize.TypeOf(c); {
+	case words == c.Type:
+		return costOther
+	case strings.Contains(words, "array<array<"), strings.Contains(words, "array<struct<"):
+		return costLists
+	case strings.Contains(words, "array<"):
+		return costList
+	}
+	return costStruct
+}
 
 // columnCost is what a column's type costs, "" for a plain one.
 func columnCost(c *hudi.Column) string {
@@ -97,8 +113,8 @@ func columnCost(c *hudi.Column) string {
 		return costDecimal
 	case t.Logical == "date":
 		return costDate
-	case t.Type == "array":
-		return costList
+	case t.Type == "array" || t.Type == "record":
+		return nestedCost(c)
 	}
 	return costOther
 }

@@ -226,6 +226,9 @@ func (c *checker) declared(cfg config.Config) {
 		return
 	}
 	c.composites(made.Schema)
+	if cfg.Columns.Nested == config.NestedStruct {
+		c.warn("table.composites", "keep columns.nested at json where Flink matters", "columns.nested is struct: %s; %s; %s", costStruct, costList, costLists)
+	}
 }
 
 // columns asks the normalizer whether it can write to the table's columns.

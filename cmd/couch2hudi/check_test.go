@@ -418,6 +418,10 @@ func TestCheckWords(t *testing.T) {
 		{hudi.Column{Kind: hudi.KindBytes, Type: `{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}`}, costDecimal},
 		{hudi.Column{Kind: hudi.KindNested, Type: `{"type":"array","items":["null","string"]}`}, costList},
 		{hudi.Column{Kind: hudi.KindNested, Type: `{"type":"map","values":"long"}`}, costOther},
+		{hudi.Column{Kind: hudi.KindNested, Type: `{"type":"array","items":["null",{"type":"array","items":["null","long"]}]}`}, costLists},
+		{hudi.Column{Kind: hudi.KindNested, Type: `{"type":"record","name":"s","fields":[{"name":"a","type":["null","long"]}]}`}, costStruct},
+		{hudi.Column{Kind: hudi.KindNested, Type: `{"type":"record","name":"s","fields":[{"name":"a","type":["null",{"type":"array","items":["null","long"]}]}]}`}, costList},
+		{hudi.Column{Kind: hudi.KindNested, Type: `{"type":"record","name":"s","fields":[{"name":"a","type":"long"}]}`}, costOther},
 	} {
 		if got := columnCost(&c.column); got != c.cost {
 			t.Errorf("%+v: %q, want %q", c.column, got, c.cost)

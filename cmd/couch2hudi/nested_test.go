@@ -31,13 +31,13 @@ func TestNestedThroughTheLine(t *testing.T) {
 	put("c", `{"n":1}`)
 	run := func() { t.Helper(); want(t, 0, nil, "run", "--once", "--config", config) }
 	run()
-	put("b", `{"addr":{"zip":2,"country":"FR"},"tags":["z",null],"items":[{"n":2,"tax":[0.5]},{}]}`)
+	put("b", `{"addr":{"zip":2,"country":"FR"},"tags":["z"],"items":[{"n":2,"tax":[0.5]},{}]}`)
 	put("d", `{"addr":{"geo":{"lon":2.5}}}`)
 	run()
 	rows := []string{
 		`"addr":{"zip":"1","geo":{"lat":1.5,"lon":null},"country":null},"tags":["x","y"],"items":[{"sku":"s","n":1,"tax":null}]`,
 		`"_rescued":"{\"_paths\":{\"addr.zip\":2}}"`,
-		`"addr":{"zip":null,"geo":null,"country":"FR"},"tags":["z",null],"items":[{"sku":null,"n":2,"tax":[0.5]},{"sku":null,"n":null,"tax":null}]`,
+		`"addr":{"zip":null,"geo":null,"country":"FR"},"tags":["z"],"items":[{"sku":null,"n":2,"tax":[0.5]},{"sku":null,"n":null,"tax":null}]`,
 		`"addr":null,"tags":null,"items":null,"n":1`,
 		`"addr":{"zip":null,"geo":{"lat":null,"lon":2.5},"country":null}`,
 	}

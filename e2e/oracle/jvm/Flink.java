@@ -183,9 +183,26 @@ public final class Flink extends Serve {
   private static List<Object> cells(Row row) {
     List<Object> out = new ArrayList<>();
     for (int i = 0; i < row.getArity(); i++) {
-      out.add(row.getField(i));
+      out.add(nested(row.getField(i)));
     }
     return out;
+  }
+
+  /** Rows in rows by their names, arrays as lists. */
+  private static Object nested(Object v) {
+    if (v instanceof Row) {
+      Map<String, Object> out = new LinkedHashMap<>();
+      ((Row) v).getFieldNames(true).forEach(n -> out.put(n, nested(((Row) v).getField(n))));
+      return out;
+    }
+    if (v instanceof Object[]) {
+      List<Object> out = new ArrayList<>();
+      for (Object of : (Object[]) v) {
+        out.add(nested(of));
+      }
+      return out;
+    }
+    return v;
   }
 
   /** A streaming job: of a SELECT the rows that came, of an INSERT only its state. */

@@ -5,6 +5,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
+import org.apache.avro.LogicalTypes;
+import org.apache.avro.Schema;
 import org.apache.hadoop.conf.Configurable;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
@@ -13,6 +16,8 @@ import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hive.metastore.api.hive_metastoreConstants;
 import org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe;
 import org.apache.hadoop.hive.serde2.ColumnProjectionUtils;
+import org.apache.hadoop.hive.serde2.objectinspector.ListObjectInspector;
+import org.apache.hadoop.hive.serde2.objectinspector.ObjectInspector;
 import org.apache.hadoop.hive.serde2.objectinspector.ObjectInspectorUtils;
 import org.apache.hadoop.hive.serde2.objectinspector.StructField;
 import org.apache.hadoop.hive.serde2.objectinspector.StructObjectInspector;
@@ -97,19 +102,39 @@ public final class Hive extends Serve {
   private static Map<String, String> columns(HoodieTableMetaClient meta) throws Exception {
     Map<String, String> all = new LinkedHashMap<>();
     for (var f : new TableSchemaResolver(meta).getTableAvroSchema(true).getFields()) {
-      all.put(f.name(), kind(f.schema().toString()));
+      all.put(f.name(), kind(f.schema()));
     }
     return all;
   }
 
-  /** The Hive type of a scalar's Avro schema, which may be null beside it. */
-  private static String kind(String avro) {
-    for (String[] known : new String[][] {{"string", "string"}, {"long", "bigint"}, {"double", "double"}, {"boolean", "boolean"}}) {
-      if (avro.contains('"' + known[0] + '"')) {
-        return known[1];
-      }
+  /** The Hive type of an Avro schema, which may be null beside it, as Hudi's own sync makes it. */
+  private static String kind(Schema s) {
+    if (s.getType() == Schema.Type.UNION) {
+      return kind(s.getTypes().get(s.getTypes().get(0).getType() == Schema.Type.NULL ? 1 : 0));
     }
-    throw new IllegalArgumentException("no Hive type for " + avro);
+    String logical = s.getLogicalType() == null ? "" : s.getLogicalType().getName();
+    if (logical.startsWith("timestamp")) {
+      return "timestamp";
+    } else if (logical.equals("decimal")) {
+      LogicalTypes.Decimal d = (LogicalTypes.Decimal) s.getLogicalType();
+      return "decimal(" + d.getPrecision() + "," + d.getScale() + ")";
+    } else if (!logical.isEmpty()) {
+      return logical;
+    }
+    switch (s.getType()) {
+      case LONG:
+        return "bigint";
+      case STRING:
+      case DOUBLE:
+      case BOOLEAN:
+        return s.getType().getName();
+      case ARRAY:
+        return "array<" + kind(s.getElementType()) + ">";
+      case RECORD:
+        return s.getFields().stream().map(f -> f.name() + ":" + kind(f.schema())).collect(Collectors.joining(",", "struct<", ">"));
+      default:
+        throw new IllegalArgumentException("no Hive type for " + s);
+    }
   }
 
   /** A job that reads the columns picked, which are told by their places among all. */
@@ -162,12 +187,34 @@ public final class Hive extends Serve {
         List<Object> line = new ArrayList<>();
         for (String n : picked) {
           StructField f = row.getStructFieldRef(n);
-          line.add(ObjectInspectorUtils.copyToStandardJavaObject(row.getStructFieldData(o, f), f.getFieldObjectInspector()));
+          line.add(plain(row.getStructFieldData(o, f), f.getFieldObjectInspector()));
         }
         out.rows.add(line);
       }
       r.close();
     }
     return out;
+  }
+
+  /** A value as Java has it: structs by the names of their fields, arrays as lists. */
+  private static Object plain(Object v, ObjectInspector how) {
+    if (v == null) {
+      return null;
+    }
+    if (how instanceof StructObjectInspector) {
+      StructObjectInspector in = (StructObjectInspector) how;
+      Map<String, Object> out = new LinkedHashMap<>();
+      in.getAllStructFieldRefs().forEach(f -> out.put(f.getFieldName(), plain(in.getStructFieldData(v, f), f.getFieldObjectInspector())));
+      return out;
+    }
+    if (how instanceof ListObjectInspector) {
+      ListObjectInspector in = (ListObjectInspector) how;
+      List<Object> out = new ArrayList<>();
+      for (int i = 0; i < in.getListLength(v); i++) {
+        out.add(plain(in.getListElement(v, i), in.getListElementObjectInspector()));
+      }
+      return out;
+    }
+    return ObjectInspectorUtils.copyToStandardJavaObject(v, how);
   }
 }

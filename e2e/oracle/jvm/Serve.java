@@ -183,6 +183,16 @@ abstract class Serve {
     if (v instanceof byte[]) {
       return JSON.getNodeFactory().textNode(Base64.getEncoder().encodeToString((byte[]) v));
     }
+    if (v instanceof Map) {
+      ObjectNode out = JSON.createObjectNode();
+      ((Map<?, ?>) v).forEach((k, of) -> out.set(k.toString(), value(of)));
+      return out;
+    }
+    if (v instanceof List) {
+      ArrayNode out = JSON.createArrayNode();
+      ((List<?>) v).forEach(of -> out.add(value(of)));
+      return out;
+    }
     if (v == null || v instanceof Boolean || v instanceof Number && !(v instanceof BigDecimal)) {
       return JSON.valueToTree(v);
     }
