@@ -171,6 +171,17 @@ func (h *herd) follow(d storage.Driver) error {
 }
 
 func (h *herd) group(d storage.Driver, do func(context.Context, *pipeline.Group) error) (err error) {
+	return h.grouped(d, func(ctx context.Context, o pipeline.GroupOptions) error {
+		g, err := pipeline.NewGroup(ctx, o)
+		if err != nil {
+			return err
+		}
+		return do(ctx, g)
+	})
+}
+
+// grouped does with the options of all tables what one process does.
+func (h *herd) grouped(d storage.Driver, do func(context.Context, pipeline.GroupOptions) error) (err error) {
 	ctx := context.Background()
 	source, err := couchdb.Open(ctx, couchdb.Options{URL: h.server.URL() + "/docs", BatchRows: 50, SeqInterval: 7})
 	if err != nil {
@@ -195,11 +206,7 @@ func (h *herd) group(d storage.Driver, do func(context.Context, *pipeline.Group)
 	if h.shape != nil {
 		h.shape(&o)
 	}
-	g, err := pipeline.NewGroup(ctx, o)
-	if err != nil {
-		return err
-	}
-	return do(ctx, g)
+	return do(ctx, o)
 }
 
 func (h *herd) tableOptions(t *table.Table, name string) pipeline.Options {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/commitmeta"
@@ -16,10 +17,11 @@ import (
 
 // Retried is what became of quarantined changes that were tried again.
 type Retried struct {
-	// Changes were looked at. Applied are those of them whose document was written,
-	// Older those that are not newer than what the table holds, Elsewhere those of
-	// documents that are not for the table, Gone those of documents, or of a database,
-	// that are no more. All of these are settled. Broken ones are broken still and stay.
+	// Changes were looked at. Applied are those of them whose document was written, into
+	// whichever table it is for, Older those that are not newer than what the table
+	// holds, Elsewhere those of documents that are not for it, Gone those of documents,
+	// or of a database, that are no more. All of these are settled. Broken ones are
+	// broken still and stay.
 	Changes, Applied, Older, Elsewhere, Gone, Broken int64
 	// Commits were written.
 	Commits int
@@ -54,12 +56,44 @@ type retry struct {
 // state of a document. Those of other sources are taken from the quarantine.
 // With dry nothing is written.
 func RetryQuarantine(ctx context.Context, o Options, dry bool) (Retried, error) {
-	total := Retried{Reasons: map[string]int64{}}
 	p, err := open(ctx, o, dry)
 	if err != nil {
-		return total, err
+		return Retried{}, err
 	}
-	v, err := o.Table.View(ctx)
+	return p.retryAll(ctx, nil, dry)
+}
+
+// RetryGroup is RetryQuarantine for the tables of a group, in their order. What stands
+// in one table's quarantine may be for another one: that is written first.
+func RetryGroup(ctx context.Context, o GroupOptions, dry bool) ([]Retried, error) {
+	o.Feed = o.Feed.withDefaults()
+	r, err := o.routes()
+	if err != nil {
+		return nil, err
+	}
+	r.first = false
+	all := make([]*Ingest, len(o.Tables))
+	for i := range all {
+		if all[i], err = open(ctx, o.tableOptions(i, o.Feed.Source), dry); err != nil {
+			return nil, o.of(i, err)
+		}
+		all[i].own = func(cs []changes.Change) ([]changes.Change, error) { return r.only(i, cs) }
+	}
+	done := make([]Retried, len(all))
+	for i, p := range all {
+		others := slices.Delete(slices.Clone(all), i, i+1)
+		if done[i], err = p.retryAll(ctx, others, dry); err != nil {
+			return done, o.of(i, err)
+		}
+	}
+	return done, nil
+}
+
+// retryAll tries all that waits in the table's quarantine again. The others are the
+// tables that what is tried may be for instead.
+func (p *Ingest) retryAll(ctx context.Context, others []*Ingest, dry bool) (Retried, error) {
+	total := Retried{Reasons: map[string]int64{}}
+	v, err := p.o.Table.View(ctx)
 	if err != nil {
 		return total, fmt.Errorf("view table: %w", err)
 	}
@@ -74,17 +108,17 @@ func RetryQuarantine(ctx context.Context, o Options, dry bool) (Retried, error) 
 		}
 		r.pending = append(r.pending, one)
 		if bytes += one.bytes; len(r.pending) >= readPurged || bytes >= p.budget.bytes(p.o.MaxBytes) {
-			if err := p.retry(ctx, r, &total); err != nil {
+			if err := p.retry(ctx, r, others, &total); err != nil {
 				return total, err
 			}
 			r, bytes = &retry{dry: dry}, 0
 		}
 	}
-	return total, p.retry(ctx, r, &total)
+	return total, p.retry(ctx, r, others, &total)
 }
 
 // retry tries a batch again and adds up what became of it.
-func (p *Ingest) retry(ctx context.Context, r *retry, total *Retried) error {
+func (p *Ingest) retry(ctx context.Context, r *retry, others []*Ingest, total *Retried) error {
 	if len(r.pending) == 0 {
 		return nil
 	}
@@ -93,17 +127,23 @@ func (p *Ingest) retry(ctx context.Context, r *retry, total *Retried) error {
 	if err != nil {
 		return err
 	}
-	g := gathered{batch: changes.Batch{Changes: cs, Last: p.position}, retry: r}
-	progress, err := p.apply(ctx, g)
-	if err != nil {
-		return fmt.Errorf("apply quarantined changes: %w", err)
-	}
-	p.uncommitted = commitmeta.Stats{}
-	p.tell(progress)
-	if progress.Instant != "" {
-		total.Commits++
-	}
 	f := &r.found
+	var taken int64
+	for _, other := range others {
+		applied, err := other.share(ctx, r, cs, total)
+		if err != nil {
+			return err
+		}
+		taken += applied
+	}
+	if cs, err = p.keep(r, cs); err != nil {
+		return err
+	}
+	if err := p.applyRetry(ctx, r, cs, total); err != nil {
+		return err
+	}
+	taken = min(taken, f.Elsewhere)
+	f.Applied, f.Elsewhere = f.Applied+taken, f.Elsewhere-taken
 	total.Changes += int64(len(r.pending))
 	total.Applied += f.Applied
 	total.Elsewhere += f.Elsewhere
@@ -117,6 +157,56 @@ func (p *Ingest) retry(ctx context.Context, r *retry, total *Retried) error {
 		total.Reasons[reason] += n
 	}
 	return nil
+}
+
+// applyRetry commits what a batch makes of the table.
+func (p *Ingest) applyRetry(ctx context.Context, r *retry, cs []changes.Change, total *Retried) error {
+	progress, err := p.apply(ctx, gathered{batch: changes.Batch{Changes: cs, Last: p.position}, retry: r})
+	if err != nil {
+		return fmt.Errorf("apply quarantined changes: %w", err)
+	}
+	p.uncommitted = commitmeta.Stats{}
+	p.tell(progress)
+	if progress.Instant != "" {
+		total.Commits++
+	}
+	return nil
+}
+
+// share gives another table its part of what is tried again, and says how many
+// documents it wrote.
+func (p *Ingest) share(ctx context.Context, r *retry, cs []changes.Change, total *Retried) (int64, error) {
+	cs, err := p.ours(cs)
+	if err != nil {
+		return 0, err
+	}
+	part := &retry{dry: r.dry, asked: r.asked}
+	if err := p.applyRetry(ctx, part, cs, total); err != nil {
+		return 0, err
+	}
+	return part.found.Applied, nil
+}
+
+// keep is what the changes are to the table. Those that cannot be routed stay in
+// quarantine.
+func (p *Ingest) keep(r *retry, cs []changes.Change) ([]changes.Change, error) {
+	if p.own == nil {
+		return cs, nil
+	}
+	var kept []changes.Change
+	var from [][]int
+	for i := range cs {
+		mine, err := p.own(cs[i : i+1])
+		if err != nil {
+			return nil, err
+		}
+		if len(mine) == 0 { // it is as broken to the table that puts aside what cannot be read
+			mine = []changes.Change{{ID: cs[i].ID, Defect: or(cs[i].Defect, "it cannot be routed")}}
+		}
+		kept, from = append(kept, mine[0]), append(from, r.from[i])
+	}
+	r.from = from
+	return kept, nil
 }
 
 // revive makes changes of pending ones.
@@ -198,6 +288,9 @@ func (r *retry) judged(shaped *normalize.Result, placed *index.Tagged) (forced b
 
 // note puts what is settled aside with a transaction.
 func (r *retry) note(ctx context.Context, x *table.Txn) error {
+	if r.count() == 0 {
+		return nil
+	}
 	var all []settledFile
 	for i, one := range r.pending {
 		if !r.settled[i] {

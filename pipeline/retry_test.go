@@ -232,3 +232,53 @@ func TestMaxShare(t *testing.T) {
 	q.expect("mended", "150: 150 applied, 0 older, 0 elsewhere, 0 gone, 0 broken in 1 commits")
 	q.check("mended")
 }
+
+// TestRetryGroup: what one table put aside, since it could not be read, is written into
+// the table that it is for, also when the process dies in between.
+func TestRetryGroup(t *testing.T) {
+	h := newHerd(t, 12)
+	h.graze(60)
+	h.must(nil, h.follow(h.driver))
+	orders := 0
+	for k := 1; ; k++ {
+		id := fmt.Sprintf("doc-%04d", h.rand.IntN(h.docs))
+		body := h.document()
+		heal := h.withhold(id)
+		h.must(h.db.Put(id, body))
+		h.must(nil, h.follow(h.driver))
+		heal()
+		h.must(h.db.Put(id, body))
+		if h.belongs(string(body)) != "rest" {
+			orders++
+		}
+		crasher := storagetest.NewCrasher(h.driver, storagetest.Crash{At: 2 * k, After: k%2 == 0})
+		if _, err := h.retry(crasher); err != nil && !crasher.Dead() {
+			t.Fatal(err)
+		}
+		done, err := h.retry(h.driver)
+		h.must(nil, err)
+		for i, r := range done {
+			if r.Broken != 0 || !crasher.Dead() && r.Changes != 0 {
+				t.Fatalf("table %s: %s", h.tables[i], retried(r))
+			}
+		}
+		h.check("retried after a crash " + crasher.Where())
+		if !crasher.Dead() {
+			break
+		}
+	}
+	if orders < 3 {
+		t.Errorf("%d documents were for another table than that which put them aside", orders)
+	}
+	h.graze(20)
+	h.must(nil, h.follow(h.driver))
+	h.check("going on")
+}
+
+func (h *herd) retry(d storage.Driver) (done []pipeline.Retried, err error) {
+	err = h.grouped(d, func(ctx context.Context, o pipeline.GroupOptions) (err error) {
+		done, err = pipeline.RetryGroup(ctx, o, false)
+		return err
+	})
+	return done, err
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/table"
@@ -42,11 +43,7 @@ Exit code 0 says that all pending changes were tried, whatever became of them.`,
 				return err
 			}
 			defer endInTime(c.Context(), s.err)()
-			done, err := replayQuarantine(c.Context(), s, cfg, dry)
-			if err != nil {
-				return err
-			}
-			return printRetried(s.out, format, done, dry)
+			return replayQuarantine(c.Context(), s, cfg, dry, format)
 		},
 	}
 	configFlags(c, &file)
@@ -55,40 +52,77 @@ Exit code 0 says that all pending changes were tried, whatever became of them.`,
 	return c
 }
 
-func replayQuarantine(ctx context.Context, s streams, cfg config.Config, dry bool) (done pipeline.Retried, err error) {
+func replayQuarantine(ctx context.Context, s streams, cfg config.Config, dry bool, format string) (err error) {
 	if err := cfg.Validate(); err != nil {
-		return done, err
+		return err
 	}
 	limitMemory(int64(cfg.Memory))
-	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
-	source, err := openSource(ctx, cfg, log)
+	source, err := openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level))
 	if err != nil {
-		return done, err
+		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	var t *table.Table
-	if dry {
-		var release func()
-		if t, release, err = openForReading(ctx, cfg.Table.URL); err != nil {
-			return done, err
-		}
-		defer release()
-	} else {
-		var release func() error
-		if t, release, err = openLeasedTable(ctx, cfg.Table.URL); err != nil {
-			return done, err
+	if len(cfg.Tables) == 0 {
+		o, release, failed := openRetry(ctx, cfg, source, dry)
+		if failed != nil {
+			return failed
 		}
 		defer func() { err = errors.Join(err, release()) }()
+		done, failed := pipeline.RetryQuarantine(ctx, o, dry)
+		if failed != nil {
+			return failed
+		}
+		return printRetried(s.out, format, "", done, dry)
 	}
-	o, err := options(ctx, cfg, ingestFlags{once: true}, source, t)
+	all, err := cfg.Several()
 	if err != nil {
-		return done, err
+		return err
 	}
-	return pipeline.RetryQuarantine(ctx, o, dry)
+	o := pipeline.GroupOptions{Field: cfg.Route.Field, Others: others(cfg)}
+	for i := range all {
+		name := cfg.Tables[i].Name
+		all[i].Memory = max(cfg.Memory/config.Size(len(all)), leastShare)
+		t, release, failed := openRetry(ctx, all[i], source, dry)
+		if failed != nil {
+			return &entryError{name, failed}
+		}
+		defer func() { err = errors.Join(err, release()) }()
+		if i == 0 {
+			o.Feed = t
+		}
+		o.Tables = append(o.Tables, pipeline.Routed{Name: name, Values: cfg.Tables[i].Values, Options: t})
+	}
+	done, err := pipeline.RetryGroup(ctx, o, dry)
+	for i := range done {
+		if err == nil {
+			err = printRetried(s.out, format, cfg.Tables[i].Name, done[i], dry)
+		}
+	}
+	return err
+}
+
+// openRetry opens a table whose quarantine is tried again. release gives it back.
+func openRetry(ctx context.Context, cfg config.Config, source changes.Source, dry bool) (o pipeline.Options, release func() error, err error) {
+	var t *table.Table
+	if dry {
+		var closeTable func()
+		t, closeTable, err = openForReading(ctx, cfg.Table.URL)
+		release = func() error { closeTable(); return nil }
+	} else {
+		t, release, err = openLeasedTable(ctx, cfg.Table.URL)
+	}
+	if err != nil {
+		return o, nil, err
+	}
+	if o, err = options(ctx, cfg, ingestFlags{once: true}, source, t); err != nil {
+		return o, nil, errors.Join(err, release())
+	}
+	return o, release, nil
 }
 
 // retriedLine is the result as JSON, a contract.
 type retriedLine struct {
+	Table     string           `json:"table,omitempty"`
 	Changes   int64            `json:"changes"`
 	Applied   int64            `json:"applied"`
 	Older     int64            `json:"older"`
@@ -100,23 +134,26 @@ type retriedLine struct {
 	Reasons   map[string]int64 `json:"reasons,omitempty"`
 }
 
-func printRetried(out io.Writer, format string, r pipeline.Retried, dry bool) error {
+func printRetried(out io.Writer, format, table string, r pipeline.Retried, dry bool) error {
 	if format == "jsonl" {
 		e := json.NewEncoder(out)
 		e.SetEscapeHTML(false)
-		return e.Encode(retriedLine{Changes: r.Changes, Applied: r.Applied, Older: r.Older, Elsewhere: r.Elsewhere,
+		return e.Encode(retriedLine{Table: table, Changes: r.Changes, Applied: r.Applied, Older: r.Older, Elsewhere: r.Elsewhere,
 			Gone: r.Gone, Broken: r.Broken, Commits: r.Commits, DryRun: dry, Reasons: r.Reasons})
 	}
+	if table != "" {
+		table += ": "
+	}
 	if r.Changes == 0 {
-		_, err := fmt.Fprintln(out, "nothing in quarantine waits for another try")
+		_, err := fmt.Fprintln(out, table+"nothing in quarantine waits for another try")
 		return err
 	}
 	will := ""
 	if dry {
 		will = " would be (nothing was written)"
 	}
-	_, err := fmt.Fprintf(out, "%d quarantined changes%s: %d applied, %d not newer than the table, %d not for it, %d of documents that are no more, %d broken still; %d commits\n",
-		r.Changes, will, r.Applied, r.Older, r.Elsewhere, r.Gone, r.Broken, r.Commits)
+	_, err := fmt.Fprintf(out, "%s%d quarantined changes%s: %d applied, %d not newer than the table, %d not for it, %d of documents that are no more, %d broken still; %d commits\n",
+		table, r.Changes, will, r.Applied, r.Older, r.Elsewhere, r.Gone, r.Broken, r.Commits)
 	for _, reason := range slices.Sorted(maps.Keys(r.Reasons)) {
 		if err == nil {
 			_, err = fmt.Fprintf(out, "  %d: %s\n", r.Reasons[reason], reason)

@@ -64,3 +64,19 @@ func TestReplayQuarantine(t *testing.T) {
 	want(t, 5, nil, with("replay-quarantine")...)
 	want(t, 0, []string{"nothing in quarantine"}, with("replay-quarantine", "--dry-run")...)
 }
+
+// With several tables the quarantine of each is tried.
+func TestReplayQuarantines(t *testing.T) {
+	_, file, _ := zoo(t)
+	want(t, 0, nil, "run", "-c", file, "--once")
+	out := want(t, 0, nil, "replay-quarantine", "-c", file)
+	for _, name := range []string{"cats", "dogs", "insects"} {
+		if !strings.Contains(out, name+": nothing in quarantine") {
+			t.Errorf("no line for %s: %s", name, out)
+		}
+	}
+	out = want(t, 0, nil, "replay-quarantine", "-c", file, "--dry-run", "--format", "jsonl")
+	if lines := jsonLines(out); len(lines) != 3 || !strings.Contains(string(lines[1]), `"table":"dogs"`) {
+		t.Error(out)
+	}
+}
