@@ -147,7 +147,7 @@ func plants(partitioned, hard bool) []planted {
 
 // plant makes the table anew, by another writer: with the rows as they are, but for
 // the defects.
-func (w *world) plant(defects []planted) {
+func (w *world) plant(defects []planted, buckets bool) {
 	w.t.Helper()
 	ctx, v := w.t.Context(), w.view()
 	schema, err := v.Schema(ctx)
@@ -193,11 +193,15 @@ func (w *world) plant(defects []planted) {
 	w.driver = mem.New(nil)
 	t, err := w.open(ctx, w.driver)
 	w.must(t, err)
-	w.write(t, schema, rows, extra)
+	var o writer.Options
+	if buckets {
+		o.Buckets = 3
+	}
+	w.write(t, schema, rows, extra, o)
 }
 
 // write is a commit of another writer.
-func (w *world) write(t *table.Table, s *hudi.Schema, rows []hudi.Located, extra map[string]string) {
+func (w *world) write(t *table.Table, s *hudi.Schema, rows []hudi.Located, extra map[string]string, o writer.Options) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	lease, err := t.Lease(ctx)
@@ -205,7 +209,7 @@ func (w *world) write(t *table.Table, s *hudi.Schema, rows []hudi.Located, extra
 	defer func() { w.must(nil, lease.Close()) }()
 	x, err := t.Begin(ctx)
 	w.must(x, err)
-	stats, err := writer.Write(ctx, x, s, rows, writer.Options{})
+	stats, err := writer.Write(ctx, x, s, rows, o)
 	w.must(stats, err)
 	body := commitmeta.Body{Stats: map[string][]commitmeta.WriteStat{}, Operation: "UPSERT", Extra: extra}
 	for _, stat := range stats {
@@ -217,18 +221,23 @@ func (w *world) write(t *table.Table, s *hudi.Schema, rows []hudi.Located, extra
 // Each kind of defect that another writer planted is found, named and repaired, and
 // nothing else is touched.
 func TestVerifyFindsAndRepairs(t *testing.T) {
-	for _, partitioned := range []bool{false, true} {
-		for _, hard := range []bool{false, true} {
-			t.Run(fmt.Sprintf("partitioned %v, hard %v", partitioned, hard), func(t *testing.T) {
+	for _, find := range []string{"bloom", "bucket", "cache"} {
+		for _, kind := range []struct{ partitioned, hard bool }{{}, {true, false}, {false, true}, {true, true}} {
+			if find != "bloom" && !kind.partitioned {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, partitioned %v, hard %v", find, kind.partitioned, kind.hard), func(t *testing.T) {
+				partitioned, hard := kind.partitioned, kind.hard
 				w := newWorld(t, 9)
 				w.partitioned, w.hard = partitioned, hard
+				w.tune = func(o *pipeline.Options) { w.find(find, o) }
 				w.filled(40)
 				w.must(w.ingest(w.driver))
 				if got := w.verify(pipeline.VerifyOptions{}); got.Count() != 0 || got.Documents != 40 || got.Equal != 40 || got.Moving != 0 || got.Rows == 0 {
 					t.Fatalf("an equal pair: %+v", got)
 				}
 				defects := plants(partitioned, hard)
-				w.plant(defects)
+				w.plant(defects, find == "bucket")
 				want := map[string]pipeline.Difference{"extra": pipeline.Extra}
 				if hard {
 					want["doc-0007"] = pipeline.Resurrected
