@@ -160,7 +160,10 @@ func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
 	if raised {
 		era++ // a purge took revisions away: the sum began again
 	}
-	if r.OnlyHeld && (!stored.Found || (stored.Deleted && !raised)) {
+	// A delete that a purge makes newer than the one that hides the key: what comes
+	// after it counts from the first revision on.
+	anew := r.Delete && raised && !stored.Found && stored.File != ""
+	if r.OnlyHeld && !anew && (!stored.Found || (stored.Deleted && !raised)) {
 		t.Elsewhere++
 		return nil
 	}
@@ -179,6 +182,10 @@ func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
 	switch {
 	case stored.Found:
 		return t.update(r, stored)
+	case anew:
+		t.Deletes++
+		t.remove(&r, stored.Location)
+		return nil
 	case r.Delete:
 		t.Unknown++
 		return nil

@@ -171,6 +171,9 @@ func TestPlace(t *testing.T) {
 		{name: "hard delete of an unknown key", r: gone("k", 3), counts: Tagged{Unknown: 1}},
 		{name: "late hard delete", r: gone("k", 3), stored: lives(4, "4-a", here, "f"), counts: Tagged{Replayed: 1}},
 		{name: "hard delete of equal order", r: gone("k", 3), stored: lives(3, "3-a", here, "f"), want: "-pt=a/f k 3", counts: Tagged{Deletes: 1}},
+		{name: "purged after a hard delete", r: purged(gone("k", 0)), stored: hidden(3, here, "f"), want: fmt.Sprintf("-pt=a/f k %d", era(1, 0)), counts: Tagged{Deletes: 1}},
+		{name: "purged after a hard delete, and not for the table", r: purged(onlyHeld(gone("k", 1))), stored: hidden(3, here, "f"), want: fmt.Sprintf("-pt=a/f k %d", era(1, 1)), counts: Tagged{Deletes: 1, Left: 1}},
+		{name: "purged after a remembered delete", r: purged(gone("k", 0)), stored: hidden(3, "", ""), counts: Tagged{Unknown: 1}},
 		{name: "hard delete again", r: gone("k", 3), stored: hidden(3, here, "f"), counts: Tagged{Unknown: 1}},
 
 		{name: "a late row does not undo a hard delete", r: row("k", 2, "2-a", here), stored: hidden(3, here, "f"), counts: Tagged{Replayed: 1}},
