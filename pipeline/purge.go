@@ -8,9 +8,6 @@ import (
 	"github.com/couch2hudi/couch2hudi/changes"
 )
 
-// readPurged bounds how many purged documents are read and committed at once.
-const readPurged = 1000
-
 // purges looks for documents that were purged since the checkpoint, reads them
 // again and commits their present states, with the purge sequence. The position
 // in the feed stays: a purge has no place in it. It is looked for before the
@@ -31,7 +28,7 @@ func (p *Ingest) purges(ctx context.Context) error {
 	for _, id := range ids {
 		p.purged[id] = true
 	}
-	for part := range slices.Chunk(ids, readPurged) {
+	for part := range slices.Chunk(ids, changes.ReadAtOnce) {
 		states, err := purger.Read(ctx, part)
 		if err != nil {
 			return fmt.Errorf("read purged documents of %q: %w", p.identity.Name, err)
@@ -74,39 +71,17 @@ func (p *Ingest) applyStates(ctx context.Context, states []changes.Change) error
 	return nil
 }
 
-// reread replaces the rows of purged documents by the present states: the feed
-// may have shown them before the purge, and in the era that the purge began
-// they would win. A document that is not there is left to its purge.
+// reread gives purged documents in a batch their present states.
 func (p *Ingest) reread(ctx context.Context, b *changes.Batch) error {
 	purger, ok := p.o.Source.(changes.Purger)
-	if !ok || len(p.purged) == 0 {
+	if !ok {
 		return nil
 	}
-	var ids []string
-	asked := map[string]bool{}
-	b.Changes = slices.DeleteFunc(b.Changes, func(c changes.Change) bool {
-		if !p.purged[c.ID] || c.Defect != "" {
-			return false
-		}
-		if !asked[c.ID] {
-			asked[c.ID] = true
-			ids = append(ids, c.ID)
-		}
-		return true
-	})
-	for part := range slices.Chunk(ids, readPurged) {
-		states, err := purger.Read(ctx, part)
+	return changes.Reread(ctx, func(ctx context.Context, ids []string) ([]changes.Change, error) {
+		states, err := purger.Read(ctx, ids)
 		if err != nil {
-			return fmt.Errorf("read purged documents of %q: %w", p.identity.Name, err)
+			return nil, fmt.Errorf("read purged documents of %q: %w", p.identity.Name, err)
 		}
-		if states, err = p.ours(states); err != nil {
-			return err
-		}
-		for _, c := range states {
-			if !c.Absent {
-				b.Changes = append(b.Changes, c)
-			}
-		}
-	}
-	return nil
+		return p.ours(states)
+	}, b, p.purged)
 }

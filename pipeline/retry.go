@@ -107,7 +107,7 @@ func (p *Ingest) retryAll(ctx context.Context, others []*Ingest, dry bool) (Retr
 			continue
 		}
 		r.pending = append(r.pending, one)
-		if bytes += one.bytes; len(r.pending) >= readPurged || bytes >= p.budget.bytes(p.o.MaxBytes) {
+		if bytes += one.bytes; len(r.pending) >= changes.ReadAtOnce || bytes >= p.budget.bytes(p.o.MaxBytes) {
 			if err := p.retry(ctx, r, others, &total); err != nil {
 				return total, err
 			}

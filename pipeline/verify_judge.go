@@ -143,7 +143,7 @@ func (p *Ingest) Repair(ctx context.Context, ids []string) error {
 	rewrite := p.o.Rewrite
 	p.o.Rewrite = true
 	defer func() { p.o.Rewrite = rewrite }()
-	for part := range slices.Chunk(ids, readPurged) {
+	for part := range slices.Chunk(ids, changes.ReadAtOnce) {
 		states, err := purger.Read(ctx, part)
 		if err != nil {
 			return fmt.Errorf("read documents of %q again: %w", p.identity.Name, err)

@@ -25,7 +25,7 @@ var _ changes.Purger = (*Source)(nil)
 // is done and moves no position: what it returns may be newer than what Next
 // has shown. Design documents are read too.
 func (s *Source) Read(ctx context.Context, ids []string) ([]changes.Change, error) {
-	ctx, leave, err := s.enter(ctx)
+	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *Source) Purged(ctx context.Context, after string) (ids []string, seq st
 	if s.opts.Selector != "" {
 		return nil, after, nil // what the document is now may be nothing for the selector
 	}
-	ctx, leave, err := s.enter(ctx)
+	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
 		return nil, "", err
 	}

@@ -32,15 +32,12 @@ type Source struct {
 	bulkless bool  // the server has no _bulk_get
 	pace     *rate.Limiter
 
+	calls changes.Calls
+
 	// state guards what other calls share with a Next that is running.
 	state       sync.Mutex
-	closed      bool
-	calls       map[*call]struct{}
 	incarnation string
 }
-
-// call is one that Close has to end.
-type call struct{ cancel context.CancelCauseFunc }
 
 var _ changes.Source = (*Source)(nil)
 
@@ -81,7 +78,7 @@ func (s *Source) GoString() string { return s.String() }
 
 // Identify implements changes.Source. It retries until ctx is done.
 func (s *Source) Identify(ctx context.Context) (changes.Identity, error) {
-	ctx, leave, err := s.enter(ctx)
+	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
 		return changes.Identity{}, err
 	}
@@ -117,7 +114,7 @@ func (s *Source) pin(found string) string {
 
 // Now implements changes.Source. It retries until ctx is done.
 func (s *Source) Now(ctx context.Context) (changes.Position, error) {
-	ctx, leave, err := s.enter(ctx)
+	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -158,7 +155,7 @@ func (s *Source) end(ctx context.Context) (changes.Position, error) {
 func (s *Source) Next(ctx context.Context, after changes.Position, limit changes.Limit) (changes.Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ctx, leave, err := s.enter(ctx)
+	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
 		return changes.Batch{}, err
 	}
@@ -266,37 +263,11 @@ func (s *Source) same(found info) error {
 	return nil
 }
 
-// enter begins a call: its context ends when Close is called.
-func (s *Source) enter(ctx context.Context) (context.Context, func(), error) {
-	s.state.Lock()
-	defer s.state.Unlock()
-	if s.closed {
-		return nil, nil, ErrClosed
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	this := &call{cancel: cancel}
-	if s.calls == nil {
-		s.calls = map[*call]struct{}{}
-	}
-	s.calls[this] = struct{}{}
-	return ctx, func() {
-		s.state.Lock()
-		delete(s.calls, this)
-		s.state.Unlock()
-		cancel(nil)
-	}, nil
-}
-
 // Close ends the continuous feed, waits for its goroutine and drops the idle
 // connections. A call that is running returns ErrClosed, and so does every
 // later one. Closing twice is harmless.
 func (s *Source) Close() error {
-	s.state.Lock()
-	s.closed = true
-	for c := range s.calls {
-		c.cancel(ErrClosed)
-	}
-	s.state.Unlock()
+	s.calls.End(ErrClosed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hangUp(ErrClosed)
