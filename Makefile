@@ -69,7 +69,7 @@ fixtures: ## copy golden tables and vectors from the folder FIXTURES into testda
 	@test -n '$(FIXTURES)' || { echo 'make fixtures FIXTURES=DIR, where DIR has golden/ and vectors/; see testdata/README.md'; exit 2; }
 	testdata/fetch.sh '$(FIXTURES)'
 
-oracle: $(STAGE) ## install Spark, Flink, Hive's readers, Hudi's bundles and hudi-rs into ORACLE_DIR (.cache/oracle)
+oracle: $(STAGE) ## install Spark, Flink, Hive's readers, a Kafka broker, Hudi's bundles and hudi-rs into ORACLE_DIR (.cache/oracle)
 	@$(RUN) -name oracle-setup -- e2e/oracle/setup.sh $(ORACLE_DIR)
 
 examples: $(STAGE) build oracle ## the recipes of examples/ on tables made here, each checked; RECIPES="NAME..." picks

@@ -7,6 +7,7 @@
 #             DIR/venv-hudirs/bin/python  hudi-rs, no JVM
 #             jvm/start.sh DIR flink      Flink with Hudi's connector and a JDBC sink
 #             jvm/start.sh DIR hive       Hudi's input formats for Hive
+#             DIR/kafka/lib               a Kafka broker, which the tests start and kill
 #
 # Environment:
 #   HUDI_VERSIONS     bundles to fetch (default "0.15.0 1.2.0")
@@ -69,6 +70,17 @@ jvm() {
     "$root/e2e/oracle/jvm/Serve.java" "$root/e2e/oracle/jvm/${name^}.java" >>"$log" 2>&1 || fail "javac ${name^}.java"
   echo "$stamp" >"$into/.installed"
 }
+# kafka: the jars of a broker, which has no program of ours.
+kafka() {
+  local into=$dir/kafka stamp
+  stamp=$(sha256sum <"$root/e2e/oracle/kafka/pom.xml")
+  [ -f "$into/.installed" ] && [ "$(cat "$into/.installed")" = "$stamp" ] && return 0
+  rm -rf "$into"
+  mvn -q -B -ntp -Dmaven.repo.local="$repo" -f "$root/e2e/oracle/kafka/pom.xml" dependency:copy-dependencies \
+    -DincludeScope=runtime -DoutputDirectory="$into/lib" >>"$log" 2>&1 || fail "mvn kafka/pom.xml"
+  echo "$stamp" >"$into/.installed"
+}
 jvm flink 'hive-exec-*.jar'
 jvm hive
+kafka
 echo "setup: ready in $dir"
