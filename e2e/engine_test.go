@@ -138,6 +138,10 @@ type question struct {
 	Options   map[string]string `json:"options,omitempty"`
 	Rows      []row             `json:"rows,omitempty"`
 	Operation string            `json:"operation,omitempty"`
+	// Add are columns that the rows have and the table lacks, Without those of the
+	// table that they lack.
+	Add       map[string]string `json:"add,omitempty"`
+	Without   []string          `json:"without,omitempty"`
 	Procedure string            `json:"procedure,omitempty"`
 	Arguments map[string]string `json:"arguments,omitempty"`
 	// Only is the half of a compaction to do: schedule or run.

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -32,9 +33,8 @@ func TestEnginesReadEvolvedTables(t *testing.T) {
 	v.readAll("logs of newer schemas on old base files, beside newer base files")
 	v.increments("before services")
 
-	v.upsert("old 2")
-	v.edits["old 2"][colPartition] = ""
-	v.doc("old 5", `{"a":5,"after":"Spark"}`)
+	v.sparkAddsColumn("old 2")
+	v.doc("old 5", `{"a":5,"after":"Spark","by_spark":"ours"}`)
 	v.commit()
 	if _, err := mustEngine(t, spark015).ask(question{Op: "call", Table: v.table, Procedure: "run_clustering", Arguments: map[string]string{"order": "_id"}}); err != nil {
 		t.Fatal(err)
@@ -117,6 +117,31 @@ func (v *evolving) doc(id, body string) {
 func (v *evolving) commit() {
 	v.t.Helper()
 	v.step(0)
+}
+
+// sparkAddsColumn lets Spark write a newer state of a document, with a column that the
+// table lacks. Rows that lack columns of the table are refused: nothing can take them
+// out of the schema unnoticed.
+func (v *evolving) sparkAddsColumn(id string) {
+	v.t.Helper()
+	rows := v.rowsOf(id)
+	rows[0]["_rev"], rows[0]["_rev_order"], rows[0]["name"] = "999-spark", rows[0]["_rev_order"].(int64)+1000, "by Spark"
+	lacking := maps.Clone(rows[0])
+	delete(lacking, "c")
+	q := question{Op: "upsert", Operation: "upsert", Table: v.table, Rows: []row{lacking}, Options: v.options, Without: []string{"c"}}
+	if _, err := v.e.ask(q); err == nil || !strings.Contains(err.Error(), "missing field") {
+		v.t.Errorf("Spark writes rows that lack a column: %v", err)
+	}
+	rows[0]["by_spark"] = "new"
+	q.Rows, q.Without, q.Add = rows, nil, map[string]string{"by_spark": "string"}
+	a, err := v.e.ask(q)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.known, v.model.told = deltaCommits(v.t, v.table), false
+	v.model.columns["by_spark"] = modelColumn{name: "by_spark", kind: "string"}
+	v.keep(rows[0], a.Timeline[len(a.Timeline)-1].Requested)
+	rows[0][colPartition] = "" // there are none
 }
 
 // readAll compares all rows that every reader finds with the model.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 )
@@ -79,7 +80,7 @@ type masker struct {
 	// document is the tree of what is masked, row the same below a row's member
 	// doc.
 	document, row *node
-	salt          []byte
+	mac           hash.Hash
 	scan          scanner
 	out, buf      []byte
 	sum           [sha256.Size]byte
@@ -89,7 +90,7 @@ type masker struct {
 }
 
 func newMasker(all []declared, salt string) *masker {
-	m := &masker{document: &node{}, row: &node{}, salt: []byte(salt)}
+	m := &masker{document: &node{}, row: &node{}, mac: hmac.New(sha256.New, []byte(salt))}
 	some := false
 	for i := range all {
 		kind := map[string]mask{MaskDrop: maskDrop, MaskHash: maskHash, MaskRedact: maskRedact}[all[i].Mask]
@@ -157,8 +158,12 @@ func (m *masker) inside(at, i, from int) int {
 		if object {
 			s.value(i, &name)
 			i = s.colon(name.end)
-			m.buf = appendUnescaped(m.buf[:0], name.text(s.data))
-			m.member(at, top)
+			key := name.text(s.data)
+			if name.kind == tokenEscaped {
+				m.buf = appendUnescaped(m.buf[:0], key)
+				key = m.buf
+			}
+			m.member(at, top, key)
 		} else {
 			m.item(at, top, item)
 		}
@@ -180,15 +185,15 @@ func (m *masker) inside(at, i, from int) int {
 	return from
 }
 
-// member makes the nodes active that mean the member called m.buf of what the
+// member makes the nodes active that mean the member of that name of what the
 // nodes from at to top mean. CouchDB's own members of a document are none of a
 // wildcard's.
-func (m *masker) member(at, top int) {
+func (m *masker) member(at, top int, name []byte) {
 	for _, n := range m.active[at:top] {
-		if next := n.keys[string(m.buf)]; next != nil {
+		if next := n.keys[string(name)]; next != nil {
 			m.active = append(m.active, next)
 		}
-		if n.anyKey != nil && (n != m.document || len(m.buf) == 0 || m.buf[0] != '_') {
+		if n.anyKey != nil && (n != m.document || len(name) == 0 || name[0] != '_') {
 			m.active = append(m.active, n.anyKey)
 		}
 	}
@@ -254,9 +259,9 @@ func (m *masker) hash(dst []byte, t *token) []byte {
 		m.buf = appendUnescaped(m.buf[:0], t.text(m.scan.data))
 		text = m.buf
 	}
-	h := hmac.New(sha256.New, m.salt)
-	_, _ = h.Write(text) // a hash never fails
+	m.mac.Reset()
+	_, _ = m.mac.Write(text) // a hash never fails
 	dst = append(dst, '"')
-	dst = hex.AppendEncode(dst, h.Sum(m.sum[:0]))
+	dst = hex.AppendEncode(dst, m.mac.Sum(m.sum[:0]))
 	return append(dst, '"')
 }

@@ -27,7 +27,7 @@ Questions (those below the line only for Spark):
     count           table                   {"count": n}
     timeline        table                   {"timeline": [...]}
     ------------------------------------------------------------------
-    upsert          table, rows, operation? (upsert, insert, delete...)
+    upsert          table, rows, operation? (upsert, insert, delete...), add? {column: type}, without? [column...]
     compact         table, only?            schedules and runs; "schedule" or "run" alone
     call            table, procedure, arguments?  {"result": [...]}: what CALL returns
     copy            table, to               the table's rows as a new table of Spark's own
@@ -142,6 +142,9 @@ class Spark:
         named = {k for r in q["rows"] for k in r}
         if DELETED in named and DELETED not in schema.fieldNames():
             schema = schema.add(DELETED, "boolean")
+        for name, kind in q.get("add", {}).items():
+            schema = schema.add(name, kind)
+        schema = type(schema)([f for f in schema.fields if f.name not in q.get("without", ())])
         wrong = sorted(named - set(schema.fieldNames()))
         if wrong:
             raise Refused(f"the table has no column {', '.join(wrong)}")
