@@ -69,31 +69,43 @@ func (f *Filter) Fields() []string { return f.fields }
 // not JSON the answer means nothing, but there is one. Of a name that comes twice
 // the last value counts, as in CouchDB.
 func (f *Filter) Match(doc []byte) bool {
-	clear(f.scope.raw)
-	eachMember(doc, f.note)
-	is := f.root(&f.scope).truth()
-	clear(f.scope.raw) // no memory of the document is held
-	f.scope.item = value{}
-	return is
+	eachMember(doc, func(key, value []byte) bool {
+		f.Note(key, value)
+		return true
+	})
+	return f.Decide()
 }
 
-// note keeps a member that the expression looks at.
-func (f *Filter) note(key, value []byte) bool {
+// Note is told of a top-level member of the next document, for those who walk over it
+// themselves: its name, in quotes, and its value, as they stand in the JSON text.
+func (f *Filter) Note(key, value []byte) {
 	for i, name := range f.fields {
 		if len(key) == len(name)+2 && string(key[1:len(key)-1]) == name {
 			f.scope.raw[i] = value
-			return true
+			return
 		}
 	}
 	if bytes.IndexByte(key, '\\') < 0 {
-		return true
+		return
 	}
 	for i, name := range f.fields {
 		if sameName(key, name) {
 			f.scope.raw[i] = value
 		}
 	}
-	return true
+}
+
+// Decide is Match for the document whose members were noted. It forgets them.
+func (f *Filter) Decide() bool {
+	is := f.root(&f.scope).truth()
+	f.Forget()
+	return is
+}
+
+// Forget forgets what was noted.
+func (f *Filter) Forget() {
+	clear(f.scope.raw)
+	f.scope.item = value{}
 }
 
 // scope is what an evaluation sees: the fields' JSON texts, and the item that a

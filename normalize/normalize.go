@@ -178,11 +178,13 @@ type Normalizer struct {
 
 	elect       election
 	scan, inner scanner
-	nesting     nesting
-	arena       arena
-	slab        []hudi.Value
-	buf         []byte
-	cursor      cursor
+	// sieve reads documents for the filter.
+	sieve   scanner
+	nesting nesting
+	arena   arena
+	slab    []hudi.Value
+	buf     []byte
+	cursor  cursor
 	// waiting are values whose field has no column yet, rescues those that
 	// go to _rescued.
 	waiting []waiting
@@ -230,7 +232,7 @@ func New(o Options) (*Normalizer, error) {
 		return nil, err
 	}
 	n := &Normalizer{o: o, part: part, declared: all, mask: newMasker(all, o.Salt), exact: o.DropDoc}
-	n.scan.member = n.member
+	n.scan.member, n.sieve.member = n.member, n.noted
 	if _, err = newPlan(&n.o, n.declared, nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}

@@ -28,11 +28,18 @@ func (n *Normalizer) sift(cs []changes.Change) []changes.Change {
 		case c.Elsewhere || c.Defect != "":
 		case c.Deleted:
 			c.Elsewhere = true
-		case noBody(c.Body) || n.o.Filter.Match(c.Body):
+		case noBody(c.Body):
+		case n.sieve.object(c.Body) != nil:
+			n.o.Filter.Forget() // what cannot be read is not left out, but broken
 		default:
-			// What cannot be read is not left out, but broken.
-			c.Elsewhere = n.scan.check(c.Body) == nil
+			c.Elsewhere = !n.o.Filter.Decide()
 		}
 	}
+	n.sieve.data = nil
 	return cs
+}
+
+// noted tells the filter of a member of the document that is being sifted.
+func (n *Normalizer) noted(name, value *token) {
+	n.o.Filter.Note(n.sieve.data[name.start:name.end], n.sieve.data[value.start:value.end])
 }
