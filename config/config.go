@@ -46,6 +46,13 @@ type Source struct {
 	// http(s)://host/db; kafka://broker:9092/topic; or ndjson:///folder. It may
 	// hold a password, hence a Secret.
 	URL Secret `yaml:"url"`
+	// Databases are names and patterns of databases, each of which is followed into a
+	// table of its own; URL is then the server's, without a database.
+	Databases []string `yaml:"databases"`
+	// MaxConnections is how many of them are read at a time.
+	MaxConnections int `yaml:"max_connections"`
+	// Deleted is what becomes of the rows of one that was deleted: "keep" or "delete".
+	Deleted string `yaml:"deleted"`
 	// Name is the source's name in the table's checkpoint; the database's,
 	// topic's or folder's name by default.
 	Name string `yaml:"name"`
@@ -342,7 +349,7 @@ func Default() Config {
 		retain    = 24 * time.Hour
 	)
 	return Config{
-		Source: Source{Since: "0", Heartbeat: Duration(heartbeat), BatchRows: 10_000, Parallel: 1,
+		Source: Source{Since: "0", MaxConnections: 4, Deleted: GoneKeep, Heartbeat: Duration(heartbeat), BatchRows: 10_000, Parallel: 1,
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},
 			Deletes: DeletesTombstone, Ordering: OrderingLeafSum, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte, CDC: CDCOff},

@@ -12,7 +12,7 @@ import (
 // Validate checks every field and returns all that is wrong, each as a
 // *FieldError. It reads nothing but time zones.
 func (c *Config) Validate() error {
-	shared := []error{c.Source.validate(), c.Commit.validate(), c.Log.validate(), c.Quarantine.validate(), c.memory()}
+	shared := []error{c.Source.validate(), c.Commit.validate(), c.Log.validate(), c.Quarantine.validate(), c.memory(), c.severalDatabases()}
 	switch {
 	case len(c.Tables) > 0:
 		return errors.Join(append(shared, c.severally())...)
@@ -29,7 +29,14 @@ func (s *Source) validate() error {
 		errs = append(errs, &FieldError{Field: fieldSource, Err: ErrRequired})
 	} else {
 		var err error
-		url, err = ParseSourceURL(s.URL)
+		text := s.URL
+		if len(s.Databases) > 0 {
+			text = Secret(databaseURL(text.Reveal(), "x"))
+		}
+		url, err = ParseSourceURL(text)
+		if len(s.Databases) > 0 && err == nil && url.Kind != KindCouchDB {
+			err = wrong("source.databases", "they are those of a CouchDB server, and source.url is of kind %s", url.Kind)
+		}
 		errs = append(errs, err)
 	}
 	if url.Kind == KindCouchDB || url.Kind == "" {

@@ -176,6 +176,10 @@ func (c *checker) all(ctx context.Context, cfg config.Config, loaded error, flag
 	if !c.config(cfg, loaded, flagged) {
 		return
 	}
+	if len(cfg.Source.Databases) > 0 {
+		c.databases(ctx, cfg)
+		return
+	}
 	tables := []config.Config{cfg}
 	if len(cfg.Tables) > 0 {
 		tables, _ = cfg.Several() // config has looked at its error
@@ -219,6 +223,9 @@ func (c *checker) config(cfg config.Config, loaded error, flagged bool) bool {
 			c.fail("config", err, next)
 		}
 		return false
+	}
+	if len(cfg.Source.Databases) > 0 {
+		cfg = cfg.Database("*")
 	}
 	u, err := config.ParseSourceURL(cfg.Source.URL)
 	tables := []config.Config{cfg}

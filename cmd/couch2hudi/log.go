@@ -31,6 +31,8 @@ const (
 	keySource      = "source"
 	keyTable       = "table"
 	keyTables      = "tables"
+	keyDatabase    = "database"
+	keyDatabases   = "databases"
 	keyReason      = "reason"
 	keyWait        = "wait"
 	keyInstants    = "instants"

@@ -93,29 +93,32 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	} else if terminal(s.err) {
 		live = s.err
 	}
-	source, err := openSource(ctx, cfg, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, source.Close()) }()
 	show := newProgress(log, live)
 	defer show.done()
 	if cfg.Source.Selector != "" {
 		log.Warn(selectorWarning, keySelector, cfg.Source.Selector)
 	}
+	if len(cfg.Source.Databases) > 0 {
+		return followMany(ctx, cfg, f, show, log)
+	}
+	source, err := openSource(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
 	run := followOne
 	if len(cfg.Tables) > 0 {
 		run = followSeveral
 	}
-	if err := run(ctx, cfg, f, source, show, log); err != nil {
+	if err := run(ctx, cfg, newShared(cfg), f, source, show, log); err != nil {
 		return err
 	}
 	return gap(source, f)
 }
 
 // followOne runs the pipeline into the one table.
-func followOne(ctx context.Context, cfg config.Config, f ingestFlags, source changes.Source, show *progress, log *slog.Logger) (err error) {
-	o, release, err := prepare(ctx, cfg, newShared(cfg), f, source, show, log)
+func followOne(ctx context.Context, cfg config.Config, with shared, f ingestFlags, source changes.Source, show *progress, log *slog.Logger) (err error) {
+	o, release, err := prepare(ctx, cfg, with, f, source, show, log)
 	if err != nil {
 		return err
 	}

@@ -19,13 +19,12 @@ import (
 const leastShare = 16 << 20
 
 // followSeveral runs the pipeline into all tables of the config.
-func followSeveral(ctx context.Context, cfg config.Config, f ingestFlags, source changes.Source, show *progress, log *slog.Logger) (err error) {
+func followSeveral(ctx context.Context, cfg config.Config, with shared, f ingestFlags, source changes.Source, show *progress, log *slog.Logger) (err error) {
 	all, err := cfg.Several()
 	if err != nil {
 		return err
 	}
 	o := pipeline.GroupOptions{Field: cfg.Route.Field, Others: others(cfg)}
-	with := newShared(cfg)
 	for i := range all {
 		one, name := all[i], cfg.Tables[i].Name
 		one.Memory = max(cfg.Memory/config.Size(len(all)), leastShare)
@@ -93,6 +92,12 @@ func entryNames(cfg config.Config) []string {
 func loadOne(c *cobra.Command, path string) (config.Config, error) {
 	cfg, err := loadFlags(c, path)
 	name, _ := c.Flags().GetString("table")
+	if err == nil && len(cfg.Source.Databases) > 0 {
+		if !cfg.Source.Wants(name) {
+			return cfg, &usageError{err: errors.New("the config has a table a database; --table takes the name of a database"), command: c.CommandPath()}
+		}
+		return cfg.Database(name), nil
+	}
 	if err != nil || len(cfg.Tables) == 0 {
 		if c.Flags().Changed("table") {
 			cfg.Table.URL = name
@@ -115,7 +120,7 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 	if err != nil || !c.Flags().Changed("table") {
 		return cfg, err
 	}
-	if len(cfg.Tables) > 0 {
+	if len(cfg.Tables) > 0 || len(cfg.Source.Databases) > 0 {
 		return cfg, &usageError{err: errors.New("the config has tables of its own; leave --table out"), command: c.CommandPath()}
 	}
 	cfg.Table.URL, _ = c.Flags().GetString("table")
@@ -126,7 +131,7 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 // that is not there yet it shows what a sample of the documents for it gives: done.
 func schemaOfEntry(c *cobra.Command, s streams, f *schemaFlags) (done bool, err error) {
 	whole, err := loadFlags(c, f.file)
-	if err != nil || len(whole.Tables) == 0 {
+	if err != nil || len(whole.Tables) == 0 && len(whole.Source.Databases) == 0 {
 		return false, err
 	}
 	one, err := loadOne(c, f.file)

@@ -177,6 +177,19 @@ func openProducer(source changes.Source, cfg config.Config, once bool, log *slog
 	return p, err
 }
 
+// openServer opens the server whose databases are followed.
+func openServer(ctx context.Context, cfg config.Config, log *slog.Logger) (server, error) {
+	one := cfg.Database("x") // its credentials are the server's
+	o := sourceOptions(one)
+	o.URL = cfg.Source.URL.Reveal()
+	o.Events = sourceEvents(log)
+	s, err := couchdb.OpenServer(ctx, o)
+	if errors.Is(err, couchdb.ErrOptions) {
+		return nil, &usageError{err: err, command: "couch2hudi run"}
+	}
+	return s, err
+}
+
 // sourceHint is what an error of a source says of the next step, "" when it says
 // nothing.
 func sourceHint(err error) string {

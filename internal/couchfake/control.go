@@ -16,6 +16,7 @@ const (
 	Up          Endpoint = "_up"
 	Session     Endpoint = "_session"
 	AllDBs      Endpoint = "_all_dbs"
+	DBUpdates   Endpoint = "_db_updates"
 	Info        Endpoint = "db" // GET, PUT, DELETE and POST of the database itself
 	Document    Endpoint = "doc"
 	LocalDoc    Endpoint = "_local"

@@ -72,6 +72,7 @@ type Server struct {
 	databases map[string]*Database
 	lastBorn  int64
 	orders    []*Order
+	updates   updates
 	epoch     int // sessions of an earlier one have expired
 
 	running int           // handlers at work
@@ -205,7 +206,9 @@ func (s *Server) create(name string, q int) (*Database, error) {
 	}
 	s.lastBorn = max(time.Now().Unix(), s.lastBorn+1)
 	db := newDatabase(name, q, s.lastBorn, s.opts)
+	db.tell = func() { s.updates.tell(name, updateUpdated) }
 	s.databases[name] = db
+	s.updates.tell(name, updateCreated)
 	return db, nil
 }
 
@@ -231,6 +234,7 @@ func (s *Server) remove(name string) error {
 	}
 	delete(s.databases, name)
 	db.drop()
+	s.updates.tell(name, updateDeleted)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 // Database is one database of the fake. All its methods may be called while the server answers requests.
 type Database struct {
+	tell        func() // says that a document changed; nil for nobody
 	name        string
 	uuid        string
 	born        int64 // instance_start_time, seconds since the epoch
@@ -72,6 +73,9 @@ func (db *Database) publish(d *document) {
 	s.append(d.cur)
 	db.count(d.cur, 1)
 	db.wake()
+	if db.tell != nil {
+		db.tell()
+	}
 }
 
 // count keeps the document counts of GET /db.

@@ -36,6 +36,9 @@ func (x *exchange) route() handler {
 	case "_all_dbs":
 		x.endpoint = AllDBs
 		return (*exchange).allDBs
+	case "_db_updates":
+		x.endpoint = DBUpdates
+		return (*exchange).dbUpdates
 	}
 	x.database = parts[0]
 	return x.routeDatabase(parts[1:])
