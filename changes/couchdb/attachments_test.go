@@ -6,6 +6,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -45,6 +46,9 @@ func TestContentsAreNeverAskedFor(t *testing.T) {
 		if q.Get("feed") == "continuous" && !kinds["continuous"] {
 			put("c")
 		}
+		if strings.HasSuffix(r.URL.Path, "/_bulk_get") {
+			kinds["_bulk_get"] = true
+		}
 		kinds[q.Get("feed")+q.Get("filter")+q.Get("rev")] = true
 		if q.Has("attachments") || q.Has("att_encoding_info") || q.Has("atts_since") {
 			t.Errorf("%s %s", r.Method, r.URL)
@@ -56,6 +60,9 @@ func TestContentsAreNeverAskedFor(t *testing.T) {
 	put("a")
 	put("withheld")
 	row := fake.Control(couchfake.Match{Endpoint: couchfake.Changes}, couchfake.Spoil{NullDoc: "withheld"}, -1)
+	if got := next(t, open(t, couchdb.Options{URL: front.URL + "/db", Parallel: 4}), "", changes.Limit{}); len(got.Changes) != 2 {
+		t.Errorf("read side by side: %q", ids(got))
+	}
 	src := open(t, couchdb.Options{URL: front.URL + "/db"})
 	b := next(t, src, "", changes.Limit{})
 	row.Cancel()
@@ -80,7 +87,7 @@ func TestContentsAreNeverAskedFor(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	rev := b.Changes[slices.IndexFunc(b.Changes, func(c changes.Change) bool { return c.ID == "withheld" })].Rev.String()
-	for _, kind := range []string{"normal", "continuous", "normal_doc_ids", rev} {
+	for _, kind := range []string{"normal", "continuous", "normal_doc_ids", "_bulk_get", rev} {
 		if !kinds[kind] {
 			t.Errorf("no request of the kind %q among %v", kind, kinds)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
 	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/filter"
 	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/reader"
@@ -31,7 +32,7 @@ func TestOperationsNameEveryError(t *testing.T) {
 		anchors[strings.ReplaceAll(anchor, " ", "-")] = true
 	}
 	for _, e := range []error{
-		config.ErrSyntax, config.ErrUnknownKey, config.ErrRequired, config.ErrValue, config.ErrReference, pipeline.ErrPinned, pipeline.ErrNoRepair,
+		config.ErrSyntax, config.ErrUnknownKey, config.ErrRequired, config.ErrValue, config.ErrReference, pipeline.ErrPinned, pipeline.ErrNoRepair, pipeline.ErrQuarantine, filter.ErrFilter,
 		changes.ErrNotFound, changes.ErrUnauthorized, changes.ErrPosition, changes.ErrRecreated, changes.ErrLeaves, changes.ErrChain, changes.ErrBusy, couchdb.ErrNotCouchDB, couchdb.ErrRowTooLarge,
 		table.ErrNoTable, table.ErrCorrupt, table.ErrVersion, table.ErrType, table.ErrMetadataTable, table.ErrBootstrapped, table.ErrUnsupported,
 		table.ErrHeld, table.ErrRecover, table.ErrForeign, table.ErrConflict, table.ErrUnknown, table.ErrNoSchema, table.ErrArchived,
