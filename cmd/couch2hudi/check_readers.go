@@ -60,7 +60,7 @@ func (c *checker) composites(s *hudi.Schema) {
 			costs[cost] = append(costs[cost], column.Name)
 		}
 	}
-	for _, cost := range []string{costTimestamp, costDate, costFixed, costStruct, costList, costLists, costDecimal, costOther} {
+	for _, cost := range []string{costTimestamp, costStruct, costList, costLists, costDecimal, costOther} {
 		if names := costs[cost]; len(names) > 0 {
 			c.warn("table.composites", "keep to booleans, numbers and strings where these readers matter",
 				"columns that are no plain values: %s; %s", few(names), cost)
@@ -69,13 +69,11 @@ func (c *checker) composites(s *hudi.Schema) {
 }
 
 const (
-	costTimestamp = "Hive's real-time reader fails on timestamps, and Flink has not been seen to read those of ours"
+	costTimestamp = "Hive's real-time reader fails on timestamps in log files, and shows those of base files in milliseconds"
 	costStruct    = "Flink 1.17 reads a struct whose members are all null as null"
 	costList      = "Flink 1.17 reads an empty list as [null]"
 	costLists     = "Flink 1.17 fails on every query of a table with lists of structs or of lists"
 	costDecimal   = "Flink fails on decimals that are stored as INT64"
-	costDate      = "Flink and Hive have not been seen to read dates of ours"
-	costFixed     = "Flink and Hive have not been seen to read decimals of ours"
 	costOther     = "not every engine reads them alike"
 )
 
@@ -107,12 +105,10 @@ func columnCost(c *hudi.Column) string {
 	switch {
 	case strings.Contains(t.Logical, "timestamp"):
 		return costTimestamp
-	case t.Logical == "decimal" && t.Type == "fixed":
-		return costFixed
+	case t.Logical == "date", t.Logical == "decimal" && t.Type == "fixed":
+		return ""
 	case t.Logical == "decimal":
 		return costDecimal
-	case t.Logical == "date":
-		return costDate
 	case t.Type == "array" || t.Type == "record":
 		return nestedCost(c)
 	}

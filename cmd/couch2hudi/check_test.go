@@ -414,6 +414,8 @@ func TestCheckWords(t *testing.T) {
 	}{
 		{hudi.Column{Kind: hudi.KindLong}, ""},
 		{hudi.Column{Kind: hudi.KindBytes}, costOther},
+		{hudi.Column{Kind: hudi.KindInt, Type: `{"type":"int","logicalType":"date"}`}, ""},
+		{hudi.Column{Kind: hudi.KindBytes, Type: `{"type":"fixed","name":"f","size":4,"logicalType":"decimal","precision":9,"scale":2}`}, ""},
 		{hudi.Column{Kind: hudi.KindLong, Type: `{"type":"long","logicalType":"timestamp-micros"}`}, costTimestamp},
 		{hudi.Column{Kind: hudi.KindBytes, Type: `{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}`}, costDecimal},
 		{hudi.Column{Kind: hudi.KindNested, Type: `{"type":"array","items":["null","string"]}`}, costList},
