@@ -2,9 +2,11 @@ package normalize_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/normalize"
 )
 
@@ -16,9 +18,7 @@ func audited(t *testing.T, r normalize.Result) (*normalize.Audit, map[string]str
 		t.Fatal(err)
 	}
 	for i := range r.Records {
-		if err := a.Add(r.Records[i].Row); err != nil {
-			t.Fatal(err)
-		}
+		a.Add(r.Records[i].Row)
 	}
 	found := map[string]string{}
 	for _, f := range a.Fields() {
@@ -62,6 +62,12 @@ func TestAuditIsBounded(t *testing.T) {
 	a, got := audited(t, r)
 	if len(got) != most+1 || got["f0"] != "1/0" || got["f3"] != "0/2 1 integer, 1 boolean" || a.Rows() != 2 || a.More() != fields-1-most+2 {
 		t.Errorf("%d fields, f0 %s, f3 %s, %d rows, %d more", len(got), got["f0"], got["f3"], a.Rows(), a.More())
+	}
+	row := slices.Clone(r.Records[1].Row)
+	at, _ := r.Schema.Lookup("_rescued")
+	row[at] = hudi.String(`{"f3":1,`)
+	if a.Add(row); a.Broken() != 1 || a.Rows() != 3 {
+		t.Errorf("%d of %d rows are broken", a.Broken(), a.Rows())
 	}
 	if all := a.Fields(); all[0].Path != "f0" || all[1].Path != "f3" {
 		t.Errorf("columns come first, then what is most frequent: %v, %v", all[0], all[1])

@@ -181,9 +181,7 @@ func (d *described) take(rows iter.Seq2[*hudi.Record, error], most int) error {
 		if r.Delete {
 			continue
 		}
-		if err := d.audit.Add(r.Row); err != nil {
-			return err
-		}
+		d.audit.Add(r.Row)
 	}
 	return nil
 }
@@ -251,6 +249,9 @@ func (d described) sum(s streams, table string) error {
 	said := fmt.Sprintf("looked at %d live %s: values of %d fields are rescued", d.audit.Rows(), rows, fields)
 	if n := d.audit.More(); n > 0 {
 		said += fmt.Sprintf(", and %d values of still more fields", n)
+	}
+	if n := d.audit.Broken(); n > 0 {
+		said += fmt.Sprintf("; _rescued of %d rows cannot be read, another writer left it so", n)
 	}
 	if fields > 0 {
 		said += "; couch2hudi schema --table " + table + " --suggest"
