@@ -28,8 +28,7 @@ type bulkAsk struct {
 
 // bulk asks for the documents of changes with one revision each, and puts them
 // there. What is missing, or cannot be read out of the answer, stays as it was. An
-// answer of more than most bytes is asked for in two halves; of a single document it
-// is left away.
+// answer of more than most bytes is an errTooMuch.
 func (s *Source) bulk(ctx context.Context, list []*changes.Change, most int64) error {
 	if len(list) == 0 {
 		return nil
@@ -43,13 +42,7 @@ func (s *Source) bulk(ctx context.Context, list []*changes.Change, most int64) e
 		return fmt.Errorf("ask for documents: %w", err)
 	}
 	data, err := s.client.bulkGet(ctx, body, most)
-	switch {
-	case errors.Is(err, errTooMuch) && len(list) > 1:
-		half := len(list) / 2
-		return errors.Join(s.bulk(ctx, list[:half], most), s.bulk(ctx, list[half:], most))
-	case errors.Is(err, errTooMuch):
-		return nil
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	waiting := make(map[string]*changes.Change, len(list))

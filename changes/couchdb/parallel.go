@@ -12,9 +12,15 @@ import (
 	"github.com/couch2hudi/couch2hudi/changes"
 )
 
-// bulkRows is how many documents one request of a parallel reading asks for. Each
-// bulkRows-th row of its feed has a sequence, so that a batch can end there.
-const bulkRows = 200
+const (
+	// bulkRows is how many documents one request of a parallel reading asks for. Each
+	// bulkRows-th row of its feed has a sequence, so that a batch can end there.
+	bulkRows = 200
+	// leastAnswer is the least bytes that one answer may have.
+	leastAnswer = 256 << 10
+	// lookUpRows is how many rows are looked up at a time, whose size nobody knows.
+	lookUpRows = 10
+)
 
 // listed are rows that came without documents, which are being asked for.
 type listed struct {
@@ -23,11 +29,12 @@ type listed struct {
 	err  error // valid once done is closed
 }
 
-// listedRow is a row of n bytes; skip says that it is not to be delivered.
+// listedRow is a row of n bytes; skip says that it is not to be delivered, asked that
+// its document was asked for, large that it was not to be had for its size.
 type listedRow struct {
-	change changes.Change
-	n      int64
-	skip   bool
+	change             changes.Change
+	n                  int64
+	skip, asked, large bool
 }
 
 // parallel reads one normal response of at most limit rows into b, as response does,
@@ -51,7 +58,7 @@ func (s *Source) parallel(ctx context.Context, b *batch, limit int) (n int, err 
 	}()
 	s.opts.Events.connected(Connected{Feed: feedNormal, Since: b.Last})
 	ctx, stop := context.WithCancel(ctx)
-	f := &fetching{s: s, most: max(int64(s.opts.MaxRowBytes), b.limit.Bytes/int64(s.opts.Parallel)), room: b.limit.Bytes - b.Bytes,
+	f := &fetching{s: s, most: max(leastAnswer, b.limit.Bytes/int64(s.opts.Parallel)), room: b.limit.Bytes - b.Bytes,
 		slots: make(chan struct{}, s.opts.Parallel)}
 	defer f.wait() // before what ends them: whoever waits for the others is not to be left behind
 	defer stop()
@@ -100,13 +107,6 @@ func (f *fetching) list(ctx context.Context, r *rows) (whole bool, err error) {
 // ask lets the documents of some rows be asked for, once there is a slot.
 func (f *fetching) ask(ctx context.Context, l *listed) {
 	f.lists = append(f.lists, l)
-	var wanted []*changes.Change
-	for i := range l.rows {
-		// The first of several leaves is the winner for some servers, and not for others.
-		if row := &l.rows[i]; !row.skip && row.change.Defect == "" && len(row.change.Leaves) == 1 {
-			wanted = append(wanted, &row.change)
-		}
-	}
 	select {
 	case f.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -117,13 +117,42 @@ func (f *fetching) ask(ctx context.Context, l *listed) {
 	f.all.Go(func() {
 		defer close(l.done)
 		defer func() { <-f.slots }()
-		l.err = f.s.bulk(ctx, wanted, f.most)
-		for i := range l.rows {
-			row := &l.rows[i]
-			row.n += int64(len(row.change.Body))
-			f.got.Add(row.n)
-		}
+		l.err = f.fetch(ctx, l.rows)
 	})
+}
+
+// fetch asks for the documents of some rows, in halves when that is too much at a
+// time, until the batch has its bytes: rows behind that are not asked.
+func (f *fetching) fetch(ctx context.Context, rows []listedRow) error {
+	if len(rows) == 0 || f.got.Load() >= f.room {
+		return nil
+	}
+	var wanted []*changes.Change
+	for i := range rows {
+		// The first of several leaves is the winner for some servers, and not for others.
+		if row := &rows[i]; !row.skip && row.change.Defect == "" && len(row.change.Leaves) == 1 {
+			wanted = append(wanted, &row.change)
+		}
+	}
+	err := f.s.bulk(ctx, wanted, f.most)
+	if errors.Is(err, errTooMuch) && len(rows) > 1 {
+		half := len(rows) / 2
+		if err := f.fetch(ctx, rows[:half]); err != nil {
+			return err
+		}
+		return f.fetch(ctx, rows[half:])
+	}
+	large := errors.Is(err, errTooMuch)
+	if err != nil && !large {
+		return err
+	}
+	for i := range rows {
+		row := &rows[i]
+		row.asked, row.large = true, large
+		row.n += int64(len(row.change.Body))
+		f.got.Add(row.n)
+	}
+	return nil
 }
 
 func (f *fetching) wait() { f.all.Wait() }
@@ -133,20 +162,15 @@ func (s *Source) gather(ctx context.Context, b *batch, f *fetching, r *rows, who
 	safe, size := b.mark(), int64(0)
 	for k, l := range f.lists {
 		<-l.done
+		have := 0
 		if l.err == nil {
-			l.err = s.lookUpRest(ctx, l)
+			have, l.err = s.lookUpRest(ctx, l.rows, b.limit.Bytes-b.Bytes)
 		}
 		if l.err != nil {
-			if errors.Is(l.err, errNoBulk) {
-				s.opts.Events.warned("the server has no _bulk_get: documents are read with the feed")
-				s.bulkless = true
-				b.cutTo(safe)
-				return n, errSmaller // the same once more, the other way
-			}
 			b.cutTo(safe)
-			return n, l.err
+			return n, s.bulkFailed(l.err)
 		}
-		for i := range l.rows {
+		for i := range l.rows[:have] {
 			row := &l.rows[i]
 			n++
 			size += row.n
@@ -159,8 +183,9 @@ func (s *Source) gather(ctx context.Context, b *batch, f *fetching, r *rows, who
 				safe.moved = true
 			}
 		}
-		if last := whole && k == len(f.lists)-1; !last && b.Bytes >= b.limit.Bytes {
-			return s.stop(b, safe, size, n)
+		last := whole && k == len(f.lists)-1
+		if have < len(l.rows) || !last && b.Bytes >= b.limit.Bytes {
+			return s.stop(b, safe, max(size, f.got.Load()), max(n, 1))
 		}
 	}
 	switch {
@@ -175,32 +200,76 @@ func (s *Source) gather(ctx context.Context, b *batch, f *fetching, r *rows, who
 	return n, nil
 }
 
-// lookUpRest reads the rows of those documents anew that were not to be had by their
-// revision, because they have several leaves or are another one by now. What was
-// looked up may be newer than what was listed, and then its row still comes. It is
-// not taken when it is older, as a copy of a shard that lags behind may have it.
-func (s *Source) lookUpRest(ctx context.Context, l *listed) error {
-	rest := map[string]*changes.Change{}
-	var ids []string
-	for i := range l.rows {
-		if c := &l.rows[i].change; !l.rows[i].skip && c.Defect == "" && c.Body == nil {
-			rest[c.ID] = c
-			ids = append(ids, c.ID)
-		}
+// bulkFailed lets a server without _bulk_get be asked once more, the other way.
+func (s *Source) bulkFailed(err error) error {
+	if !errors.Is(err, errNoBulk) {
+		return err
 	}
-	for len(ids) > 0 {
-		n := min(len(ids), readAtOnce)
-		got, err := s.lookUp(ctx, ids[:n])
-		if err != nil {
-			return err
+	s.opts.Events.warned("the server has no _bulk_get: documents are read with the feed")
+	s.bulkless = true
+	return errSmaller
+}
+
+// lookUpRest reads the rows of those documents anew that were not to be had by their
+// revision, because they are large, have several leaves or are another one by now,
+// until they have so many bytes, and says how many of the rows are complete. What was
+// looked up may be newer than what was listed, and then its row still comes. It is not
+// taken when it is older, as a copy of a shard that lags behind may have it.
+func (s *Source) lookUpRest(ctx context.Context, rows []listedRow, room int64) (have int, err error) {
+	var some []*listedRow
+	flush := func() error {
+		if len(some) == 0 {
+			return nil
 		}
-		for i := range got {
-			if c := rest[got[i].ID]; c != nil && generations(got[i].Leaves) >= generations(c.Leaves) {
-				got[i].Seq = c.Seq
-				*c = got[i]
+		err := s.lookUpRows(ctx, some)
+		for _, row := range some {
+			row.n += int64(len(row.change.Body))
+			room -= row.n
+		}
+		some = some[:0]
+		return err
+	}
+	for i := range rows {
+		row := &rows[i]
+		if !row.asked || room <= 0 {
+			break
+		}
+		have = i + 1
+		if row.skip || row.change.Defect != "" || row.change.Body != nil {
+			room -= row.n
+			continue
+		}
+		if row.large {
+			if err := flush(); err != nil {
+				return 0, err
 			}
 		}
-		ids = ids[n:]
+		if some = append(some, row); row.large || len(some) == lookUpRows {
+			if err := flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return have, flush()
+}
+
+// lookUpRows reads some rows anew.
+func (s *Source) lookUpRows(ctx context.Context, rows []*listedRow) error {
+	waiting := make(map[string]*changes.Change, len(rows))
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.change.ID
+		waiting[row.change.ID] = &row.change
+	}
+	got, err := s.lookUp(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i := range got {
+		if c := waiting[got[i].ID]; c != nil && generations(got[i].Leaves) >= generations(c.Leaves) {
+			got[i].Seq = c.Seq
+			*c = got[i]
+		}
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ func fill(t *testing.T, db *couchfake.Database, n int, seed uint64) {
 		case 2:
 			id = fmt.Sprintf("_design/d%d", i)
 		}
+		if i%250 == 100 { // more than one answer may have
+			body = fmt.Sprintf(`{"large":%q}`, strings.Repeat("y", 400_000))
+		}
 		must(db.Put(id, []byte(body)))
 		for range r.IntN(3) {
 			must(db.Put(id, []byte(body)))
@@ -103,7 +106,7 @@ func TestParallel(t *testing.T) {
 		{name: "small batches", limit: changes.Limit{Rows: 70}},
 		{name: "batches of few bytes", limit: changes.Limit{Bytes: 20_000}},
 		{name: "a sequence for every row", opts: couchdb.Options{SeqInterval: 1}, limit: changes.Limit{Bytes: 3_000}},
-		{name: "answers too large", opts: couchdb.Options{MaxRowBytes: 45_000}, limit: changes.Limit{Bytes: 100_000}},
+		{name: "answers too large", limit: changes.Limit{Bytes: 100_000}, opts: couchdb.Options{BatchRows: 400}},
 		{name: "no _bulk_get", spoil: &couchfake.Spoil{Status: 404}, times: -1},
 		{name: "a busy server", spoil: &couchfake.Spoil{Status: 503}, times: 3},
 		{name: "answers that break off", spoil: &couchfake.Spoil{Bytes: 3_000, Cut: true}, times: 3},

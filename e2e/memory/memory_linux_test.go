@@ -67,28 +67,35 @@ func TestMemoryIsBounded(t *testing.T) {
 	s := startServer(t)
 	dir := filepath.Join(t.TempDir(), "table")
 	run := []string{"run", "--once", "--source", s.url}
+	config := filepath.Join(t.TempDir(), "couch2hudi.yaml")
+	if err := os.WriteFile(config, []byte("source: {parallel: 8}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	parallel := append(slices.Clone(run), "--config", config)
 	for _, step := range []struct {
-		name string
-		args []string
+		verb, table string
+		args        []string
 	}{
-		{"load", run},
+		{"load", dir, run},
+		{"", dir + "-parallel", parallel},
 		// The compaction of what is updated has memory of its own beside the
 		// ingest's: it comes as a step of its own.
-		{"update", append(slices.Clone(run), "--compaction", "off")},
-		{"compact", []string{"compact"}},
+		{"update", dir, append(slices.Clone(run), "--compaction", "off")},
+		{"", dir, []string{"compact"}},
 	} {
 		changed := 0
-		if step.name != "compact" {
-			changed = s.ask("%s %d %d", step.name, small, large)
+		if step.verb != "" {
+			changed = s.ask("%s %d %d", step.verb, small, large)
 		}
-		took, resident := execute(t, dir, step.args...)
-		rows := s.ask("compare %s", dir)
-		t.Logf("%s: %d changes in %.1f s (%.0f rows/s), at most %.0f MB resident; the table: %d rows, %.0f MB",
-			step.name, changed, took.Seconds(), float64(changed)/took.Seconds(), float64(resident)/1e6, rows, float64(size(t, dir))/1e6)
+		took, resident := execute(t, step.table, step.args...)
+		rows := s.ask("compare %s", step.table)
+		what := strings.Join(step.args, " ")
+		t.Logf("%s: %d changes, %.1f s, at most %.0f MB resident; the table: %d rows, %.0f MB",
+			what, changed, took.Seconds(), float64(resident)/1e6, rows, float64(size(t, step.table))/1e6)
 		if resident >= mostResident {
-			t.Errorf("%s: %d bytes resident, and %d are allowed", step.name, resident, mostResident)
+			t.Errorf("%s: %d bytes resident, and %d are allowed", what, resident, mostResident)
 		}
-		if step.name == "update" { // there are log files now, to be merged
+		if step.verb == "update" { // there are log files now, to be merged
 			readAll(t, dir, rows)
 		}
 	}
