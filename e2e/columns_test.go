@@ -197,6 +197,7 @@ func (c *columnsTable) ask(when string) {
 		rows = append(rows, r)
 	}
 	c.compare(when, rows)
+	couch2hudi(c.t, "verify", "-c", c.config)
 }
 
 func (c *columnsTable) compare(when string, rows []row) {

@@ -175,6 +175,7 @@ func (n *nestedTable) ask(when string) {
 		ours = append(ours, r)
 	}
 	n.compare("ours, "+when, ours)
+	couch2hudi(n.t, "verify", "-c", n.config)
 	for _, start := range readersOfAll() {
 		if e := mustEngine(n.t, start); e.name != "flink" { // see TestFlinkReadsStructs
 			n.compare(e.name+", "+when, mustRows(n.t, e, question{Op: "snapshot", Table: n.table}))
