@@ -200,3 +200,38 @@ func (l *listing) compare(name string, p *position, fresh bool) error {
 	}
 	return all
 }
+
+// cut asks the leaders whether they have the messages before a position, which
+// another leader may have given: by its epoch. What they lost is an ErrPosition,
+// and p goes on where they go on.
+func (t *topic) cut(ctx context.Context, p *position) error {
+	var ask kadm.OffsetForLeaderEpochRequest
+	for part, at := range p.Offsets {
+		if at.Epoch >= 0 && at.Next > 0 {
+			ask.Add(t.name, part, at.Epoch)
+		}
+	}
+	if len(ask) == 0 {
+		return nil
+	}
+	found, err := t.admin.OffsetForLeaderEpoch(ctx, ask)
+	if err != nil {
+		return fmt.Errorf("ask for the leader epochs of topic %q: %w", t.name, err)
+	}
+	var all error
+	for part, of := range found[t.name] {
+		at := p.Offsets[part]
+		if of.Err != nil || of.LeaderEpoch < 0 || of.EndOffset < 0 || of.EndOffset >= at.Next {
+			continue
+		}
+		all = errors.Join(all, cutError(t.name, part, at.Next, at.Epoch, of.EndOffset))
+		at.Next, at.Epoch = of.EndOffset, of.LeaderEpoch
+		p.Offsets[part] = at
+	}
+	return all
+}
+
+func cutError(name string, part int32, next int64, epoch int32, end int64) error {
+	return lost("partition %d of topic %q was cut: the table is at offset %d of leader epoch %d, and the brokers lost what is from %d on, "+
+		"or have other messages there", part, name, next, epoch, end)
+}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/couch2hudi/couch2hudi/changes"
@@ -128,7 +127,7 @@ func (s *Source) attempt(ctx, reach context.Context, b *batch, after changes.Pos
 		return err
 	}
 	if s.reading == nil || s.reading.given != after || s.reading.spoilt {
-		err = s.seek(after, &l)
+		err = s.seek(ctx, after, &l)
 	} else {
 		err = s.grow(&l)
 	}
@@ -144,7 +143,8 @@ func (s *Source) attempt(ctx, reach context.Context, b *batch, after changes.Pos
 	for part, at := range r.at.Offsets {
 		b.Pending += max(0, r.ends[part]-at.Next)
 	}
-	if len(b.Changes) == 0 {
+	if s.usual = len(b.Changes); s.usual == 0 {
+		b.Changes = nil
 		return nil
 	}
 	id, _, err := s.topic.describe(ctx)
@@ -158,7 +158,7 @@ func (s *Source) attempt(ctx, reach context.Context, b *batch, after changes.Pos
 }
 
 // seek begins to read at a position.
-func (s *Source) seek(after changes.Position, l *listing) error {
+func (s *Source) seek(ctx context.Context, after changes.Position, l *listing) error {
 	s.hangUp()
 	p, err := parsePosition(after)
 	if err != nil {
@@ -166,6 +166,12 @@ func (s *Source) seek(after changes.Position, l *listing) error {
 	}
 	if err := s.compare(l, &p, len(p.Offsets) == 0); err != nil {
 		return err
+	}
+	if err := s.topic.cut(ctx, &p); err != nil {
+		if !s.opts.AcceptGap || !errors.Is(err, changes.ErrPosition) {
+			return err
+		}
+		s.opts.Events.gap(err)
 	}
 	from := map[int32]kgo.Offset{}
 	for part, at := range p.Offsets {
@@ -307,13 +313,7 @@ func (s *Source) poll(ctx context.Context, b *batch, wait time.Duration) error {
 	if ctx.Err() != nil {
 		return gone(ctx)
 	}
-	for _, e := range fetched.Errors() {
-		switch {
-		case errors.Is(e.Err, context.DeadlineExceeded), errors.Is(e.Err, context.Canceled):
-		default:
-			return s.failed(e.Partition, e.Err)
-		}
-	}
+	// Messages first: those that came with an error are not fetched again.
 	fetched.EachPartition(func(p kgo.FetchTopicPartition) {
 		if len(p.Records) > 0 {
 			r.rest = append(r.rest, p.Records...)
@@ -323,16 +323,22 @@ func (s *Source) poll(ctx context.Context, b *batch, wait time.Duration) error {
 			r.ends[p.Partition] = p.LastStableOffset
 		}
 	})
+	for _, e := range fetched.Errors() {
+		if errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, context.Canceled) {
+			continue
+		}
+		if err := s.failed(e.Partition, e.Err); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // failed says what the error of a partition means.
 func (s *Source) failed(part int32, err error) error {
 	var cut *kgo.ErrDataLoss
-	switch {
-	case errors.As(err, &cut):
-		err = lost("partition %d of topic %q was cut: the table is at offset %d of leader epoch %d, and the brokers lost what is from %d on, "+
-			"or have other messages there", part, s.opts.Topic, cut.ConsumedTo, cut.ConsumedToEpoch, cut.ResetTo)
+	if errors.As(err, &cut) {
+		err = cutError(s.opts.Topic, part, cut.ConsumedTo, cut.ConsumedToEpoch, cut.ResetTo)
 		if !s.opts.AcceptGap {
 			return err
 		}
@@ -342,15 +348,17 @@ func (s *Source) failed(part int32, err error) error {
 		at.Next, at.Epoch = min(at.Next, cut.ResetTo), cut.ResetToEpoch
 		r.at.Offsets[part] = at
 		return nil
-	case errors.Is(err, kerr.OffsetOutOfRange):
-		return fmt.Errorf("read partition %d of topic %q: %w", part, s.opts.Topic, err) // the next listing tells which way
 	}
+	// Of an offset that is out of range the next listing tells which way.
 	return fmt.Errorf("read partition %d of topic %q: %w", part, s.opts.Topic, err)
 }
 
 // take moves messages into the batch until it is full.
 func (s *Source) take(b *batch) error {
 	r := s.reading
+	if b.Changes == nil && len(r.rest) > 0 { // as many as the last time, so that it need not grow
+		b.Changes = make([]changes.Change, 0, min(b.limit.Rows, max(len(r.rest), s.usual)))
+	}
 	for i, m := range r.rest {
 		if b.full() {
 			r.rest = r.rest[i:]

@@ -117,7 +117,7 @@ const (
 	// grows when it is unpacked, and there may be two.
 	fetchShare = 64
 	leastFetch = 1 << 20
-	mostFetch  = 1 << 30
+	mostFetch  = 64 << 20
 )
 
 func (o Options) withDefaults() Options {

@@ -22,6 +22,8 @@ type Source struct {
 	decode  decoder
 	// doubts counts looks at a topic that seems to end before the position.
 	doubts int
+	// usual is how many changes the last batch had.
+	usual int
 
 	// state guards what other calls share with a Next that is running.
 	state  sync.Mutex

@@ -444,3 +444,39 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// A log that was cut and written anew is told by the leader's epoch.
+func TestCut(t *testing.T) {
+	w := newWorld(t, 1)
+	for i := range 6 {
+		w.Put(t, fmt.Sprintf("doc%d", i), `{}`)
+	}
+	_, b := drain(t, open(t, w), "")
+	cut := func() {
+		w.cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			w.cluster.KeepControl()
+			asked, ok := r.(*kmsg.OffsetForLeaderEpochRequest)
+			answer, good := r.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+			if !ok || !good {
+				return nil, nil, false
+			}
+			of := kmsg.NewOffsetForLeaderEpochResponseTopic()
+			of.Topic = asked.Topics[0].Topic
+			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+			p.LeaderEpoch, p.EndOffset = 0, 4
+			of.Partitions = append(of.Partitions, p)
+			answer.Topics = append(answer.Topics, of)
+			return answer, nil, true
+		})
+	}
+	cut()
+	_, err := next(t, open(t, w), b.Last, changes.Limit{})
+	if !errors.Is(err, changes.ErrPosition) || !strings.Contains(err.Error(), "lost what is from 4 on") {
+		t.Errorf("got %v", err)
+	}
+	gaps := 0
+	w.opts.AcceptGap, w.opts.Events.Gap = true, func(error) { gaps++ }
+	if cs, last := drain(t, open(t, w), b.Last); !slices.Equal(ids(cs), []string{"doc4", "doc5"}) || gaps != 1 || !strings.Contains(string(last.Last), `"next":6`) {
+		t.Errorf("got %v at %s, %d gaps", ids(cs), last.Last, gaps)
+	}
+}

@@ -55,9 +55,12 @@ func (c *checker) source(ctx context.Context, cfg config.Config) *checkedSource 
 
 // identified says what the source is that answered.
 func (c *checker) identified(ctx context.Context, cfg config.Config, id changes.Identity) {
-	if id.Kind == config.KindCouchDB {
+	switch id.Kind {
+	case config.KindKafka:
+		c.ok("source", "topic %q, its id is %s", id.Name, or(id.Incarnation, "not known"))
+	case config.KindCouchDB:
 		c.ok("source", "%s %q, created at %s, purge sequence %s", id.Kind, id.Name, created(id.Incarnation), short(id.PurgeSeq))
-	} else {
+	default:
 		c.ok("source", "%s %q, of the database created at %s", id.Kind, id.Name, created(id.Incarnation))
 	}
 	if id.Kind == config.KindCouchDB && (id.Incarnation == "" || id.Incarnation == "0") {
