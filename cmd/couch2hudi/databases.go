@@ -105,38 +105,51 @@ func (m *many) names(ctx context.Context) ([]string, error) {
 }
 
 // listen gives turns to those databases of which the server says that they changed.
+// When it fails to, every one may have, and gets a turn at each interval.
 func (m *many) listen(ctx context.Context, since string) error {
 	for ctx.Err() == nil {
-		updates, next, err := m.server.Updates(ctx, since, updatesWait)
-		if err != nil {
-			if ctx.Err() != nil {
-				break
-			}
-			m.log.Warn("the server does not tell which databases change, trying again", keyReason, message(err), keyWait, updatesPause)
-			pause(ctx, updatesPause)
+		changed, next, err := m.changed(ctx, since)
+		if since = next; err == nil {
+			m.turns.Want(changed...)
 			continue
 		}
-		since = next
-		for _, name := range updates {
-			if m.cfg.Source.Wants(name) {
-				m.turns.Want(name)
-			}
+		if ctx.Err() != nil {
+			break
 		}
+		since = ""
+		wait := max(updatesPause, time.Duration(m.cfg.Commit.Interval))
+		m.log.Warn("the server does not tell which databases change, trying again", keyReason, message(err), keyWait, wait)
+		if names, err := m.names(ctx); err == nil {
+			m.turns.Want(names...)
+		}
+		pause(ctx, wait)
 	}
-	return nil
+	return nil //nolint:nilerr // being stopped is no error
+}
+
+// changed waits for databases to change, and says where to go on. Without a place to
+// go on from all may have changed.
+func (m *many) changed(ctx context.Context, since string) (names []string, next string, err error) {
+	if since == "" {
+		if _, next, err = m.server.Updates(ctx, "now", time.Millisecond); err == nil {
+			names, err = m.names(ctx)
+		}
+		return names, next, err
+	}
+	names, next, err = m.server.Updates(ctx, since, updatesWait)
+	return slices.DeleteFunc(names, func(name string) bool { return !m.cfg.Source.Wants(name) }), next, err
 }
 
 // poll gives every database a turn at each interval.
 func (m *many) poll(ctx context.Context) error {
 	for pause(ctx, time.Duration(m.cfg.Commit.Interval)) {
 		names, err := m.names(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				break
-			}
+		switch {
+		case err == nil:
+			m.turns.Want(names...)
+		case ctx.Err() == nil:
 			return err
 		}
-		m.turns.Want(names...)
 	}
 	return nil
 }

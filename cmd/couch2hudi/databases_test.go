@@ -180,3 +180,30 @@ func TestRunDatabasesUntold(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, log.String())
 	}
 }
+
+// TestRunDatabasesLostUpdates: what changed while the server did not tell is found
+// when it tells again.
+func TestRunDatabasesLostUpdates(t *testing.T) {
+	s, file, dir := users(t, 2, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var log watched
+	done := make(chan int)
+	go func() { done <- execute(ctx, streams{out: &log, err: &log}, []string{"run", "-c", file}) }()
+	log.await(t, `"database":"user-1"`)
+	broken := s.Control(couchfake.Match{Endpoint: couchfake.DBUpdates}, couchfake.Spoil{Status: 400}, -1)
+	user(t, s, "user-unheard", 4) // it wakes the request that waits; the next fails
+	user(t, s, "user-lost", 5)
+	for _, name := range []string{"user-unheard", "user-lost"} {
+		for deadline := time.Now().Add(2 * time.Minute); tableRows(t, dir, name) < 4; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s is not followed:\n%s", name, log.String())
+			}
+		}
+	}
+	broken.Cancel()
+	cancel()
+	if code := <-done; code != exitDone {
+		t.Errorf("exit %d\n%s", code, log.String())
+	}
+}
