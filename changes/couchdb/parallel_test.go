@@ -95,6 +95,15 @@ func same(t *testing.T, got, want []changes.Change) {
 // and whatever the server does to an answer.
 func TestParallel(t *testing.T) {
 	bulk := couchfake.Match{Endpoint: couchfake.BulkGet}
+	docs := 700
+	if testing.Short() {
+		docs = 450
+	}
+	w := newWorld(t, couchdb.Options{Sleep: options(newServer(t)).Sleep})
+	fill(t, w.db, docs, 5)
+	plain := w.Open(t)
+	defer func() { _ = plain.Close() }()
+	want := everything(t, plain, changes.Limit{})
 	for _, c := range []struct {
 		name  string
 		opts  couchdb.Options
@@ -112,19 +121,17 @@ func TestParallel(t *testing.T) {
 		{name: "answers that break off", spoil: &couchfake.Spoil{Bytes: 3_000, Cut: true}, times: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.opts.Sleep = options(newServer(t)).Sleep
-			w := newWorld(t, c.opts)
-			fill(t, w.db, 700, 5)
-			plain := w.Open(t)
-			defer func() { _ = plain.Close() }()
-			want := everything(t, plain, changes.Limit{})
 			asked := w.server.Control(bulk, couchfake.Spoil{}, -1)
 			if c.spoil != nil {
 				asked.Cancel()
 				asked = w.server.Control(bulk, *c.spoil, c.times)
 			}
-			w.opts.Parallel = 4
-			side := w.Open(t)
+			defer asked.Cancel()
+			c.opts.URL, c.opts.Sleep, c.opts.Heartbeat, c.opts.Parallel = w.opts.URL, w.opts.Sleep, w.opts.Heartbeat, 4
+			side, err := couchdb.Open(t.Context(), c.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer func() { _ = side.Close() }()
 			same(t, everything(t, side, c.limit), want)
 			if asked.Taken() == 0 {
@@ -138,7 +145,11 @@ func TestParallel(t *testing.T) {
 // listing of their rows and the asking for them: in the end the newest state of each
 // was delivered, none of them older than one before.
 func TestParallelWhileItChanges(t *testing.T) {
-	for seed := range uint64(6) {
+	seeds := uint64(6)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		w := newWorld(t, couchdb.Options{Sleep: options(newServer(t)).Sleep, Parallel: 3, BatchRows: 150})
 		fill(t, w.db, 400, seed)
 		r := rand.New(rand.NewPCG(seed, 4))
