@@ -40,7 +40,9 @@ type retry struct {
 	// dry writes nothing.
 	dry bool
 	// asked says that the changes are the source's present states.
-	asked   bool
+	asked bool
+	// read is the bytes of the documents that came.
+	read    int64
 	pending []*Pending
 	// from are, by the places of the batch's changes, the pending ones that it answers.
 	from [][]int
@@ -98,7 +100,8 @@ func (p *Ingest) retryAll(ctx context.Context, others []*Ingest, dry bool) (Retr
 		return total, fmt.Errorf("view table: %w", err)
 	}
 	r := &retry{dry: dry}
-	bytes := int64(0)
+	bytes, most := int64(0), firstRetries
+	budget := p.budget.bytes(p.o.MaxBytes)
 	for one, err := range Quarantine(ctx, v) {
 		if err != nil {
 			return total, err
@@ -107,14 +110,31 @@ func (p *Ingest) retryAll(ctx context.Context, others []*Ingest, dry bool) (Retr
 			continue
 		}
 		r.pending = append(r.pending, one)
-		if bytes += one.bytes; len(r.pending) >= changes.ReadAtOnce || bytes >= p.budget.bytes(p.o.MaxBytes) {
+		if bytes += one.bytes; len(r.pending) >= most || bytes >= budget {
 			if err := p.retry(ctx, r, others, &total); err != nil {
 				return total, err
 			}
+			most = nextRetries(most, r.read, budget)
 			r, bytes = &retry{dry: dry}, 0
 		}
 	}
 	return total, p.retry(ctx, r, others, &total)
+}
+
+// firstRetries is how many documents are asked for at first: how large they are shows
+// when they come.
+const firstRetries = 16
+
+// nextRetries is how many are asked for next, when that many gave so many bytes.
+func nextRetries(most int, bytes, budget int64) int {
+	const room = 4
+	switch {
+	case bytes > budget:
+		return max(1, most/2)
+	case bytes < budget/room:
+		return min(2*most, changes.ReadAtOnce)
+	}
+	return most
 }
 
 // retry tries a batch again and adds up what became of it.
@@ -237,6 +257,7 @@ func (p *Ingest) revive(ctx context.Context, r *retry) ([]changes.Change, error)
 		return nil, fmt.Errorf("read quarantined documents of %q: %w", p.identity.Name, err)
 	}
 	for _, c := range states {
+		r.read += int64(len(c.Body))
 		if c.Absent {
 			r.gone(places[c.ID]...)
 			continue

@@ -229,7 +229,7 @@ func TestMaxShare(t *testing.T) {
 		t.Errorf("%d are in quarantine without a limit", got)
 	}
 	clear(q.broken)
-	q.expect("mended", "150: 150 applied, 0 older, 0 elsewhere, 0 gone, 0 broken in 1 commits")
+	q.expect("mended", "150: 150 applied, 0 older, 0 elsewhere, 0 gone, 0 broken in 4 commits")
 	q.check("mended")
 }
 
