@@ -37,6 +37,10 @@ func (p *Ingest) restore(ctx context.Context, v *table.View) error {
 		return fmt.Errorf("checkpoint of commit %s: %w", at.Time, err)
 	}
 	p.checkpoint = c
+	if p.o.Repairs {
+		p.seq, _, _, err = v.Extra(ctx, commitmeta.ExtraLastSeq)
+		return err
+	}
 	s, known := c.Sources[p.name]
 	if !known {
 		return p.replayed(ctx, v)
@@ -142,6 +146,9 @@ func (p *Ingest) noteMasks(extra map[string]string) {
 // next is the checkpoint with this source's position moved; other sources'
 // entries are copied forward.
 func (p *Ingest) next(b changes.Batch) (commitmeta.Checkpoint, error) {
+	if p.o.Repairs {
+		return p.checkpoint, nil
+	}
 	c := commitmeta.Checkpoint{Version: 1, Sources: maps.Clone(p.checkpoint.Sources)}
 	before := p.checkpoint.Sources[p.name]
 	// A source may not know its incarnation before anything has come.

@@ -50,6 +50,9 @@ type Options struct {
 	// MaxShare is the share of the last 1,000 rows of which more may not be broken;
 	// default 0.1, and 1 is no limit.
 	MaxShare float64
+	// Repairs is for Repair alone: whatever source the table is fed from, its
+	// checkpoint and last_seq stay.
+	Repairs bool
 	// Interval closes a batch this long after its first row; default 60 s.
 	Interval time.Duration
 	// MaxRows and MaxBytes close a batch; defaults 100,000 and 128 MiB.
@@ -542,6 +545,9 @@ func (p *Ingest) body(next commitmeta.Checkpoint, schema *hudi.Schema, stats []c
 		commitmeta.ExtraStats:      p.uncommitted.Encode(),
 	}}
 	p.noteMasks(b.Extra)
+	if p.o.Repairs {
+		b.Extra[commitmeta.ExtraLastSeq] = p.seq
+	}
 	if p.line != nil {
 		at, l := next.Sources[p.name], *p.line
 		l.At = changes.Position(at.Position())

@@ -235,14 +235,26 @@ func (v *verifier) due(ctx context.Context) (changes.Position, error) {
 		}
 	}
 	s, known := c.Sources[or(v.o.Name, id.Name)]
+	for _, other := range c.Sources {
+		// What came over files or a topic is of this database all the same.
+		if !known && len(c.Sources) == 1 && other.Kind != id.Kind && other.Incarnation == id.Incarnation {
+			s, known = other, true
+		}
+	}
 	switch {
 	case !known:
 		return v.o.Source.Now(ctx)
-	case s.Kind != id.Kind || s.Incarnation != "" && id.Incarnation != "" && s.Incarnation != id.Incarnation:
+	case s.Incarnation != "" && id.Incarnation != "" && s.Incarnation != id.Incarnation:
 		return "", fmt.Errorf("%w: %s %q was created at %s, the checkpoint of commit %s is of the one created at %s",
 			changes.ErrRecreated, id.Kind, id.Name, id.Incarnation, at.Time, s.Incarnation)
 	}
-	return changes.Position(s.Position()), nil
+	switch {
+	case s.Kind == id.Kind:
+		return changes.Position(s.Position()), nil
+	case id.Kind == commitmeta.KindCouchDB && s.Seq != "":
+		return changes.Position(s.Seq), nil
+	}
+	return v.o.Source.Now(ctx)
 }
 
 func (v *verifier) readTable(ctx context.Context) error {

@@ -134,7 +134,7 @@ func (v *verifier) compare(d *document, row *entry) Difference {
 
 // Repair reads documents again and commits their present states, whatever the table
 // holds of them: in a new era where it claims a newer one. The source must be a
-// changes.Purger.
+// changes.Purger, and Options.Repairs set.
 func (p *Ingest) Repair(ctx context.Context, ids []string) error {
 	purger, ok := p.o.Source.(changes.Purger)
 	if !ok {

@@ -61,7 +61,9 @@ func (w *world) repair(ids []string) {
 	source, done := w.source()
 	defer done()
 	var commits []pipeline.Progress
-	p, err := pipeline.New(ctx, w.options(source, t, "", &commits))
+	o := w.options(source, t, "", &commits)
+	o.Repairs = true
+	p, err := pipeline.New(ctx, o)
 	w.must(p, err)
 	w.must(nil, p.Repair(ctx, ids))
 	rows := int64(0)

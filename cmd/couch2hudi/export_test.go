@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -107,6 +108,90 @@ func brokenChain(t *testing.T, run []string, db *couchfake.Database, export []st
 	want(t, exitUsage, []string{"--to"}, "export", "--once", "--source", export[3])
 	want(t, exitUsage, []string{"consumed=drop"}, "run", "--once", "--source", "ndjson://"+inbox+"?consumed=drop", "--table", other+"/t")
 	want(t, exitFailed, []string{"no-such-folder"}, "run", "--once", "--source", "ndjson://"+other+"/no-such-folder", "--table", other+"/t")
+}
+
+// A database that was created again does not go on in the chain of the old one: it
+// comes in a folder of its own, and into the same table when that is asked for.
+func TestExportRecreated(t *testing.T) {
+	server, _, url := shop(t, couchfake.Options{}, 10)
+	dir := t.TempDir()
+	table, file := filepath.Join(dir, "table"), filepath.Join(dir, "c.yaml")
+	if err := os.WriteFile(file, []byte("source: {name: shop}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	export := func(code int, to string) {
+		t.Helper()
+		want(t, code, nil, "export", "--once", "--source", url, "--to", "ndjson://"+filepath.Join(dir, to))
+	}
+	run := func(code int, words, from string, args ...string) {
+		t.Helper()
+		want(t, code, []string{words}, append([]string{"run", "--once", "-c", file, "--source", "ndjson://" + filepath.Join(dir, from), "--table", table, "--state-dir", "off"}, args...)...)
+	}
+	export(0, "first")
+	run(0, "committed", "first")
+	db, err := server.Recreate("shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"d001", "other"} {
+		if _, err := db.Put(id, []byte(`{"n":-1}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	export(exitRecreated, "first")
+	export(0, "second")
+	run(exitRecreated, "--accept-recreated", "second")
+	run(0, "committed", "second", "--accept-recreated")
+	// The database itself is reached here, and may be compared with and repaired from.
+	verify := []string{"verify", "--source", url, "--table", table}
+	want(t, 0, nil, verify...)
+	want(t, 0, nil, append(verify, "-c", file)...)
+	if _, err := db.Put("late", []byte(`{"n":-1}`)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 0, []string{"moving"}, verify...)
+	if _, err := db.Delete("late"); err != nil {
+		t.Fatal(err)
+	}
+	before := want(t, 0, nil, "timeline", "--table", table, "--format", "jsonl")
+	db.Purge("other", revOf(t, db, "other"))
+	want(t, exitDiffers, []string{"extra", `"other"`}, verify...)
+	want(t, 0, []string{"repaired"}, append(verify, "--repair")...)
+	after := want(t, 0, nil, "timeline", "--table", table, "--format", "jsonl")
+	if b, a := positions(t, before), positions(t, after); len(a) != len(b)+1 || a[len(a)-1] != b[len(b)-1] {
+		t.Errorf("the repair's position is\n%s\nafter\n%s", a[len(a)-1], b[len(b)-1])
+	}
+	run(0, "", "second")
+	if _, err := db.Put("other", []byte(`{"n":-1}`)); err != nil {
+		t.Fatal(err)
+	}
+	export(0, "second")
+	run(0, "committed", "second")
+	if out := want(t, 0, nil, "query", "--table", table, "--columns", "_id,n", "--format", "csv"); strings.Count(out, "\n") != 3 || !strings.Contains(out, "d001,-1") || !strings.Contains(out, "other,-1") {
+		t.Errorf("the table is\n%s", out)
+	}
+}
+
+// positions are where the commits of a timeline say that they are.
+func positions(t *testing.T, timeline string) (all []string) {
+	t.Helper()
+	for line := range strings.Lines(timeline) {
+		var i instantLine
+		if err := json.Unmarshal([]byte(line), &i); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, i.LastSeq+" "+i.Extra["couch2hudi.checkpoint"])
+	}
+	return all
+}
+
+func revOf(t *testing.T, db *couchfake.Database, id string) couchfake.Rev {
+	t.Helper()
+	d, ok := db.Doc(id)
+	if !ok {
+		t.Fatalf("no document %s", id)
+	}
+	return d.Winner().Rev
 }
 
 // Plain files need a table that orders by generation, and that table no other.

@@ -155,6 +155,7 @@ func (v *verification) repair(ctx context.Context) (r report, err error) {
 	if err != nil {
 		return r, err
 	}
+	o.Repairs = true
 	p, err := pipeline.New(ctx, o)
 	if err != nil {
 		return r, err
