@@ -83,6 +83,7 @@ func BenchmarkNormalize(b *testing.B) {
 	}{
 		{"plain", Options{Table: "t"}},
 		{"partitioned", Options{Table: "t", PartitionField: "createdAt", PartitionFormat: "yyyyMMdd"}},
+		{"nested", Options{Table: "t", Nested: NestedStruct}},
 		{"masked", Options{Table: "t", Salt: "s", Declare: []Declared{{Name: "email", Mask: MaskHash}, {Path: "*.zip", Mask: MaskDrop}}}},
 	} {
 		n, err := New(c.o)

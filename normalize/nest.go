@@ -169,7 +169,8 @@ func (n *Normalizer) encodeList(item *shape, t *token, depth int) bool {
 	start, at, count := len(w.out), len(w.steps), 0
 	rescues, misfits := len(n.rescues), w.misfits
 	w.steps = append(w.steps, step{})
-	for in := enter(&n.inner, t); w.slots <= maxSlots && in.next(); count++ {
+	in := enter(&n.inner, t)
+	for ; w.slots <= maxSlots && in.next(); count++ {
 		w.steps[at].index = count
 		w.slots++
 		w.out = append(w.out, item.value)
@@ -209,8 +210,7 @@ func (n *Normalizer) encodeStruct(s *shape, t *token, depth int) {
 	}
 	for i := range s.members {
 		w.steps[at].key = s.members[i].key
-		v := w.tokens[base+i]
-		n.optional(s.members[i].of, &v, depth)
+		n.optional(s.members[i].of, &w.tokens[base+i], depth) // structs inside may move the tokens, never change these
 	}
 	w.tokens, w.steps = w.tokens[:base], w.steps[:at]
 }

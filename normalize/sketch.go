@@ -83,7 +83,8 @@ func (k *sketcher) see(s *sketch, body []byte, t *token, depth int) {
 
 func (k *sketcher) inside(s *sketch, body []byte, t *token, depth int) {
 	k.scan.data = body
-	for w := enter(&k.scan, t); w.next(); {
+	w := enter(&k.scan, t)
+	for w.next() {
 		if !w.object {
 			if s.item == nil {
 				if s.item = k.place(); s.item == nil {

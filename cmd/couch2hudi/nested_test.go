@@ -45,7 +45,12 @@ func TestNestedThroughTheLine(t *testing.T) {
 	want(t, 0, []string{`"{""zip"":null,""geo"":null,""country"":""FR""}"`}, "query", "--table", dir, "--format", "csv", "--columns", "_id,addr")
 	want(t, 0, []string{`{"zip":null,"geo":null,"country":"FR"}`}, "query", "--table", dir, "--format", "table", "--columns", "_id,addr")
 	want(t, 0, []string{`"before":{`, `"tags":[],"items":[]`, `"country":"FR"`}, "query", "--table", dir, "--changes", "--since", "earliest", "--format", "jsonl")
+	for where, n := range map[string]string{"addr is null": "1", "addr is not null": "3", "items is null": "2"} {
+		want(t, 0, []string{n + "\n"}, "query", "--table", dir, "--where", where, "--count")
+	}
+	want(t, exitUsage, nil, "query", "--table", dir, "--where", "addr = 1")
 	want(t, 0, nil, "compact", "--table", dir)
+	want(t, 0, []string{"1\n"}, "query", "--table", dir, "--where", "addr is null", "--count")
 	want(t, 0, rows, "query", "--table", dir, "--format", "jsonl")
 	out := filepath.Join(t.TempDir(), "rows.parquet")
 	want(t, 0, nil, "query", "--table", dir, "--out", out)

@@ -2,9 +2,11 @@ package basefile
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/big"
 	"reflect"
+	"slices"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/parquet-go/parquet-go"
@@ -181,6 +183,23 @@ func decimalBytes(precision int) int {
 	limit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(precision)), nil)
 	// One bit for the sign.
 	return int(math.Ceil(float64(limit.BitLen()+1) / 8))
+}
+
+// leafPaths are the paths of the columns of scalars at and below a node.
+func leafPaths(n parquet.Node, path []string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		if n.Leaf() {
+			yield(path)
+			return
+		}
+		for _, f := range n.Fields() {
+			for p := range leafPaths(f, append(slices.Clone(path), f.Name())) {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // compression is the library's codec.

@@ -99,14 +99,14 @@ func plainInteger(e *format.SchemaElement) {
 	}
 }
 
-// texts says whether a column holds text or bytes.
+// texts says whether a column holds text or bytes, or may have them inside.
 func texts(s *hudi.Schema, column string) bool {
 	i, ok := s.Lookup(column)
 	if !ok {
 		return false
 	}
 	k := s.Columns()[i].Kind
-	return k == hudi.KindString || k == hudi.KindBytes
+	return k == hudi.KindString || k == hudi.KindBytes || k == hudi.KindNested
 }
 
 func (t *tail) fixColumn(c *format.ColumnChunk) {
@@ -114,7 +114,7 @@ func (t *tail) fixColumn(c *format.ColumnChunk) {
 	if len(s.MinValue) > longestBound || len(s.MaxValue) > longestBound {
 		s.MinValue, s.MaxValue = nil, nil
 	}
-	if len(c.MetaData.PathInSchema) == 1 && t.unbounded(c.MetaData.PathInSchema[0]) {
+	if t.unbounded(c.MetaData.PathInSchema[0]) {
 		c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0
 	}
 }

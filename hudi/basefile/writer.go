@@ -401,7 +401,9 @@ func (w *Writer) open() error {
 			return fmt.Errorf("column %q: %w", f.Name, err)
 		}
 		if w.out.unbounded(f.Name) {
-			options = append(options, parquet.SkipPageBounds(f.Name))
+			for path := range leafPaths(n, []string{f.Name}) {
+				options = append(options, parquet.SkipPageBounds(path...))
+			}
 		}
 		names, nodes = append(names, f.Name), append(nodes, n)
 		newShredder(f.Type, 0, 0, &leaf)
