@@ -191,6 +191,9 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 	default:
 		c.ok("source.read", "this user may read the changes; about %d to read", int64(len(b.Changes))+b.Pending)
 	}
+	if g, ok := s.source.(changes.Gapped); ok && err == nil && g.Gap() != nil {
+		c.warn("source.gap", "carry it there; run waits for it, and run --once ends with 4", "%s", g.Gap())
+	}
 	for i := range b.Changes {
 		ids = append(ids, b.Changes[i].ID)
 	}

@@ -100,6 +100,7 @@ func brokenChain(t *testing.T, run []string, db *couchfake.Database, export []st
 		t.Fatal(err)
 	}
 	want(t, exitGone, []string{missing, "is missing", "broken"}, run...)
+	want(t, 0, []string{"source.gap", missing}, "check", "--source", "ndjson://"+inbox, "--table", run[5])
 	carried(t, outbox, inbox)
 	want(t, 0, nil, run...)
 	other := t.TempDir()
