@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/normalize"
@@ -68,6 +69,8 @@ type Group struct {
 	budget *budget
 	tick   <-chan time.Time
 	purger *sharedPurger
+	// cells bounds the bytes of cells of tables that are written at a time.
+	cells *semaphore.Weighted
 	// told is up to where the source was told that all tables have it.
 	told changes.Position
 }
@@ -87,7 +90,7 @@ func NewGroup(ctx context.Context, o GroupOptions) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{o: o, routes: r, budget: &budget{memory: o.Feed.Memory}}
+	g := &Group{o: o, routes: r, budget: &budget{memory: o.Feed.Memory}, cells: semaphore.NewWeighted(o.Feed.Memory / cellShare)}
 	var source changes.Source = sharedSource{o.Feed.Source}
 	if p, ok := o.Feed.Source.(changes.Purger); ok {
 		g.purger = &sharedPurger{Purger: p}
@@ -248,6 +251,11 @@ func (g *Group) Step(ctx context.Context) (caughtUp bool, err error) {
 	g.line.Step++
 	g.line.At = all.batch.Last
 	err = g.each(ctx, func(ctx context.Context, i int) error {
+		cells := g.cellBytes(i, len(p.tables[i].Changes))
+		if err := g.cells.Acquire(ctx, cells); err != nil {
+			return err
+		}
+		defer g.cells.Release(cells)
 		l := g.line
 		g.tables[i].line = &l
 		part := gathered{batch: p.tables[i], forced: all.forced, skipped: all.skipped || len(all.batch.Changes) > 0}
@@ -274,19 +282,24 @@ func (g *Group) each(ctx context.Context, do func(ctx context.Context, i int) er
 	return e.Wait()
 }
 
-// learn tells the budget how wide the rows are that are held at a time.
+// learn tells the budget how wide rows are: those of the widest table, since tables
+// whose cells do not fit beside each other are written one after the other.
 func (g *Group) learn() {
-	widths := make([]int64, len(g.tables))
-	for i, p := range g.tables {
-		widths[i] = p.budget.columns.Load()
+	widest := int64(0)
+	for _, p := range g.tables {
+		widest = max(widest, p.budget.columns.Load())
 	}
-	slices.Sort(widths)
-	slices.Reverse(widths)
-	sum := int64(0)
-	for _, w := range widths[:min(len(widths), g.o.Workers)] {
-		sum += w
+	g.budget.columns.Store(widest)
+}
+
+// cellBytes is about what a table's part of a batch takes as cells, at most what all
+// may take at a time.
+func (g *Group) cellBytes(table, rows int) int64 {
+	columns := g.tables[table].budget.columns.Load()
+	if columns == 0 {
+		columns = likelyColumns
 	}
-	g.budget.columns.Store(sum)
+	return min(int64(rows)*(rowBytes+cellBytes*columns), g.o.Feed.Memory/cellShare)
 }
 
 // sample looks at the first documents for the columns of those tables that have
