@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,6 +88,9 @@ func BenchmarkKafkaConsumer(b *testing.B) {
 		cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		b.ReportMetric(produced, "produced/s")
 		b.ReportMetric(float64(rows)/cpu.Seconds(), "rows/cpu-s") // on a machine that others use this says more
+		if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+			b.ReportMetric(float64(used.Maxrss)/1024, "peak-MB")
+		}
 		b.ReportMetric(read, "read/s")
 		b.ReportMetric(applied, "rows/s")
 		b.ReportMetric(applied/read, "of-reading")

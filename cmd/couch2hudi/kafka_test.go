@@ -150,6 +150,11 @@ func TestProduceAndRun(t *testing.T) {
 			t.Errorf("through the topic\n%s\nwant\n%s", got, want)
 		}
 	}
+	for dir := range tables {
+		if strings.HasSuffix(dir, "bloom") {
+			want(t, 0, []string{`topic "shop", its id is`, "lists all leaf revisions"}, "check", "--source", topic, "--table", dir, "--partition-field", "at", "--partition-format", "yyyyMMdd")
+		}
+	}
 	want(t, 2, []string{"produce.to"}, "produce", "--source", url)
 	want(t, 2, []string{"only CouchDB"}, "produce", "--source", topic, "--to", topic)
 	want(t, 2, []string{"produce.to", "kafka://"}, "produce", "--source", url, "--to", "http://x/y")
