@@ -30,6 +30,9 @@ quarantine. What is newer than the table's row is written, in commits that leave
 position as it is. What is settled, written or not, is noted with the commit and not
 tried again; what is broken still stays.
 
+Of a config with several tables all quarantines are tried, since what could not be
+read may be for another table than the one that put it aside.
+
 Stop run before, or it ends with 5. With --dry-run nothing is written, and run may go on.
 Exit code 0 says that all pending changes were tried, whatever became of them.`,
 		Example: `  couch2hudi replay-quarantine -c couch2hudi.yaml --dry-run
@@ -38,7 +41,7 @@ Exit code 0 says that all pending changes were tried, whatever became of them.`,
 			if err := oneOfFormats(format, "", "text", "jsonl"); err != nil {
 				return err
 			}
-			cfg, err := loadOne(c, file)
+			cfg, err := loadConfig(c, file)
 			if err != nil {
 				return err
 			}

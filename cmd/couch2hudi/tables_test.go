@@ -87,7 +87,6 @@ func TestRunSeveralTables(t *testing.T) {
 	}
 	for _, name := range []string{"cats", "dogs", "insects"} {
 		want(t, 0, nil, "verify", "-c", file, "--table", name)
-		want(t, 0, nil, "replay-quarantine", "-c", file, "--table", name)
 	}
 	want(t, 0, nil, "compact", "-c", file, "--table", "dogs")
 	want(t, exitUsage, []string{"cats, dogs, insects"}, "compact", "-c", file)
