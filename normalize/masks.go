@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/couch2hudi/couch2hudi/changes"
 )
 
 // Masks are the masks that no column of the table tells of, by their paths: those
@@ -46,4 +48,14 @@ func spoken(all []declared, steps []step) bool {
 	return slices.ContainsFunc(all, func(d declared) bool {
 		return d.Mask != "" && covers(d.steps, steps) || d.unmask && d.Path == pathText(steps)
 	})
+}
+
+// Mask is the changes of a batch with their documents masked, as a table would have
+// them, for those who pass documents on in another way. The changes given stay as they
+// are, and are what is returned when there are no masks.
+func (n *Normalizer) Mask(cs []changes.Change) []changes.Change {
+	if n.mask == nil {
+		return cs
+	}
+	return n.mask.changes(cs)
 }

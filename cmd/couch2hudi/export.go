@@ -66,7 +66,7 @@ died of, and no row is lost or written twice. A folder is of one database.`,
 
 // export reads a database into bundles.
 func export(ctx context.Context, s streams, cfg config.Config, to string, o bundleLimits) (err error) {
-	if cfg.Table.URL == "" {
+	if cfg.Table.URL == "" && len(cfg.Tables) == 0 {
 		cfg.Table.URL = "." // Validate wants one; it is not looked at
 	}
 	if err := cfg.Validate(); err != nil {
@@ -82,7 +82,11 @@ func export(ctx context.Context, s streams, cfg config.Config, to string, o bund
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	e, err := openExporter(ctx, source, to, o, func(number, rows, bytes int64, seq string) {
+	outgoing, err := withMasks(source, cfg, "couch2hudi export")
+	if err != nil {
+		return err
+	}
+	e, err := openExporter(ctx, outgoing, to, o, func(number, rows, bytes int64, seq string) {
 		log.Info("exported", keyBundle, number, keyRows, rows, keyBytes, bytes, keyLastSeq, seq)
 	})
 	if err != nil {

@@ -71,7 +71,7 @@ func produceFlags(c *cobra.Command, p *config.Produce) {
 
 // produce writes a database into a topic.
 func produce(ctx context.Context, s streams, cfg config.Config, once bool) (err error) {
-	if cfg.Table.URL == "" {
+	if cfg.Table.URL == "" && len(cfg.Tables) == 0 {
 		cfg.Table.URL = "." // Validate wants one; it is not looked at
 	}
 	_, wrong := cfg.Produce.Validate()
@@ -88,7 +88,11 @@ func produce(ctx context.Context, s streams, cfg config.Config, once bool) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	p, err := openProducer(source, cfg, once, log)
+	outgoing, err := withMasks(source, cfg, "couch2hudi produce")
+	if err != nil {
+		return err
+	}
+	p, err := openProducer(outgoing, cfg, once, log)
 	if err != nil {
 		return err
 	}
