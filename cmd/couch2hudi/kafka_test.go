@@ -23,7 +23,7 @@ func topic(t *testing.T, name string, partitions int32) (*kfake.Cluster, *kgo.Cl
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic(name))
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic(name), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,4 +158,35 @@ func TestProduceAndRun(t *testing.T) {
 	want(t, 2, []string{"produce.to"}, "produce", "--source", url)
 	want(t, 2, []string{"only CouchDB"}, "produce", "--source", topic, "--to", topic)
 	want(t, 2, []string{"produce.to", "kafka://"}, "produce", "--source", url, "--to", "http://x/y")
+}
+
+// TestRunOutOfOrder: a message that comes late, or twice, changes nothing, in one
+// batch and in the next, from its own partition and from another.
+func TestRunOutOfOrder(t *testing.T) {
+	_, client, source := topic(t, "mixed", 2)
+	put := func(part int32, id string, generations ...int) {
+		t.Helper()
+		for _, g := range generations {
+			r := &kgo.Record{Topic: "mixed", Partition: part, Key: []byte(id), Headers: []kgo.RecordHeader{{Key: "couch2hudi", Value: []byte("1")}},
+				Value: fmt.Appendf(nil, `{"_id":%q,"_rev":"%d-x","_leaves":["%d-x"],"doc":{"_id":%q,"n":%d}}`, id, g, g, id, g)}
+			if err := client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "table")
+	run := []string{"run", "--once", "--source", source, "--table", dir}
+	for _, late := range [][]int{{3, 1, 3, 2}, {2, 1}, {4, 4, 2}} {
+		for _, id := range []string{"a", "b", "c"} {
+			put(0, id, late...)
+			put(1, id, late[len(late)-1])
+		}
+		want(t, 0, nil, run...)
+	}
+	out := want(t, 0, nil, "query", "--table", dir, "--columns", "_id,n", "--format", "jsonl")
+	for _, id := range []string{"a", "b", "c"} {
+		if strings.Count(out, "\n") != 3 || !strings.Contains(out, fmt.Sprintf(`"_id":%q,"n":4`, id)) {
+			t.Errorf("%s: got\n%s", id, out)
+		}
+	}
 }
