@@ -67,7 +67,7 @@ func (b *batch) full() bool {
 func (s *Source) Next(ctx context.Context, after changes.Position, limit changes.Limit) (changes.Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ctx, leave, err := s.enter(ctx)
+	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
 		return changes.Batch{}, err
 	}

@@ -25,16 +25,13 @@ type Source struct {
 	// usual is how many changes the last batch had.
 	usual int
 
+	calls changes.Calls
+
 	// state guards what other calls share with a Next that is running.
 	state  sync.Mutex
-	closed bool
-	calls  map[*call]struct{}
 	id     string // the topic's, once seen
 	warned bool   // that the group cannot be told
 }
-
-// call is one that Close has to end.
-type call struct{ cancel context.CancelCauseFunc }
 
 var _ changes.Source = (*Source)(nil)
 
@@ -63,7 +60,7 @@ func (s *Source) GoString() string { return s.String() }
 // Options.Patience. Leaves is Options.Leaves: messages without leaf revisions
 // are refused then.
 func (s *Source) Identify(ctx context.Context) (changes.Identity, error) {
-	ctx, leave, err := s.enter(ctx)
+	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
 		return changes.Identity{}, err
 	}
@@ -99,7 +96,7 @@ func (s *Source) same(found string) error {
 
 // Now implements changes.Source: behind all that is decided.
 func (s *Source) Now(ctx context.Context) (changes.Position, error) {
-	ctx, leave, err := s.enter(ctx)
+	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +123,7 @@ func (s *Source) Committed(ctx context.Context, at changes.Position) error {
 	if s.opts.Group == "" {
 		return nil
 	}
-	ctx, leave, err := s.enter(ctx)
+	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,7 +137,7 @@ func (s *Source) Committed(ctx context.Context, at changes.Position) error {
 		err = s.topic.admin.CommitAllOffsets(ctx, s.opts.Group, offsets)
 	}
 	s.state.Lock()
-	first := err != nil && !s.warned && !s.closed
+	first := err != nil && !s.warned && !s.calls.Ended()
 	s.warned = err != nil
 	s.state.Unlock()
 	if first {
@@ -149,36 +146,10 @@ func (s *Source) Committed(ctx context.Context, at changes.Position) error {
 	return nil
 }
 
-// enter begins a call: its context ends when Close is called.
-func (s *Source) enter(ctx context.Context) (context.Context, func(), error) {
-	s.state.Lock()
-	defer s.state.Unlock()
-	if s.closed {
-		return nil, nil, ErrClosed
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	this := &call{cancel: cancel}
-	if s.calls == nil {
-		s.calls = map[*call]struct{}{}
-	}
-	s.calls[this] = struct{}{}
-	return ctx, func() {
-		s.state.Lock()
-		delete(s.calls, this)
-		s.state.Unlock()
-		cancel(nil)
-	}, nil
-}
-
 // Close ends all calls, which return ErrClosed, and the connections. Closing
 // twice is harmless.
 func (s *Source) Close() error {
-	s.state.Lock()
-	s.closed = true
-	for c := range s.calls {
-		c.cancel(ErrClosed)
-	}
-	s.state.Unlock()
+	s.calls.End(ErrClosed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hangUp()
