@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
 )
 
@@ -26,6 +28,7 @@ func TestEnginesReadNestedColumns(t *testing.T) {
 	n.compare("hive, read-optimized", mustRows(t, mustEngine(t, hive), question{Op: "read-optimized", Table: n.table}))
 	n.grow()
 	n.ask("logs of a grown type")
+	n.growAgain()
 	couch2hudi(t, "compact", "--table", n.table)
 	n.put("c", `{"addr":{"geo":{"alt":1}},"tags":["z"]}`, "")
 	n.run()
@@ -36,15 +39,24 @@ func TestEnginesReadNestedColumns(t *testing.T) {
 	n.ask("logs on Spark 0.15's base")
 }
 
-// TestEnginesReadNestedBuckets is the same with a bucket index and Spark 1.2.
+// TestEnginesReadNestedBuckets is the same with a bucket index and Spark 1.2, which
+// also writes a row, and drops the notes inside the types with it.
 func TestEnginesReadNestedBuckets(t *testing.T) {
 	n := newNestedTable(t, "index: bucket, buckets: 2")
 	n.begin()
 	n.grow()
+	n.growAgain()
 	n.compactedBy(spark12)
-	n.put("c", `{"addr":{"geo":{"alt":1}},"tags":["z"]}`, "")
+	n.editedBy(spark12)
+	n.put("c", `{"addr":{"geo":{"alt":1}},"tags":["z"],"late fee":{"a b":3,"c d":4}}`, "")
 	n.run()
-	n.ask("logs on Spark 1.2's base")
+	n.ask("logs on Spark 1.2's base and its row", "hudi-rs")
+	rs := mustEngine(t, hudiRs)
+	if rows, err := rs.rows(question{Op: "snapshot", Table: n.table}); err == nil || !strings.Contains(err.Error(), "reconcile") {
+		t.Errorf("hudi-rs reads log files of different types of a struct now: %d rows, %v; say so in docs/columns.md and check", len(rows), err)
+	}
+	couch2hudi(t, "compact", "--table", n.table)
+	n.compare("hudi-rs, compacted", mustRows(t, rs, question{Op: "snapshot", Table: n.table}))
 }
 
 // TestFlinkReadsStructs: Flink 1.17 reads structs that grow, but for one whose members
@@ -87,26 +99,55 @@ func TestFlinkReadsStructs(t *testing.T) {
 // begin makes base files.
 func (n *nestedTable) begin() {
 	n.t.Helper()
-	n.put("a", `{"addr":{"zip":"1","geo":{"lat":1.5}},"tags":["x","y"],"items":[{"sku":"s","n":9007199254740993,"ok":true}],"area":[[0,1.5],[2,3]],"late fee":{"a b":1}}`, "")
+	n.put("a", `{"addr":{"zip":"1","geo":{"lat":1.5}},"tags":["x","y"],"items":[{"sku":"s","n":9007199254740993,"ok":true}],"late fee":{"a b":1}}`, "")
 	n.put("b", `{"addr":{"zip":"","geo":{}},"tags":[],"items":[],"area":[[]]}`, "")
 	n.put("c", `{"plain":1}`, "")
-	n.put("d", `{"addr":null,"tags":["é😀",""],"items":[{"sku":null},{}],"area":[[],[1]]}`, "")
-	n.put("e", `{"addr":{},"tags":null}`, "")
+	n.put("d", `{"addr":null,"tags":["é😀",""],"items":[{"sku":null},{}]}`, "")
+	// Hive's real-time reader fails where a row with a list of lists is updated in a log
+	// file ("Not a record"): this one never is, b's is when a compaction follows.
+	n.put("e", `{"addr":{},"tags":null,"area":[[0,1.5],[2,3]]}`, "")
 	n.run()
 }
 
-// grow makes log files, and base files beside them, twice of a grown type. Some of
-// what it writes does not fit.
+// grow makes log files of a grown type. Some of what it writes does not fit.
 func (n *nestedTable) grow() {
 	n.t.Helper()
 	n.put("a", `{"addr":{"zip":"1","geo":{"lat":1.5,"lon":[2]},"country":"FR"},"tags":[],"items":[{"n":2,"tax":{"vat":0.5}},{"sku":"t"}]}`, "")
 	n.put("d", `{"addr":{"country":null},"tags":[null]}`, `{"addr":{}}`)
+	n.run()
+}
+
+// growAgain grows the types once more, with new documents.
+func (n *nestedTable) growAgain() {
+	n.t.Helper()
 	n.put("f", `{"addr":{"zip":5,"geo":[1]},"tags":["x",1],"items":"none"}`, `{"addr":{}}`)
 	n.put("g", `{"addr":{"country":"DE","geo":{"lon":[]}},"more":{"deep":[{"er":["x"]}]}}`, "")
-	n.run()
 	n.put("h", `{"items":[{"tax":{"vat":1,"city":"B"}}]}`, "")
 	n.put("b", `{"addr":{"floor":3}}`, "")
 	n.run()
+}
+
+// editedBy lets Spark's own writer change a row.
+func (n *nestedTable) editedBy(start func() (*engine, error)) {
+	n.t.Helper()
+	n.edited = true
+	e := mustEngine(n.t, start)
+	for _, r := range mustRows(n.t, e, question{Op: "snapshot", Table: n.table}) {
+		if r["_id"] != "a" {
+			continue
+		}
+		for name := range r {
+			if hudi.IsMetaColumn(name) {
+				delete(r, name)
+			}
+		}
+		r["_rev_order"] = r["_rev_order"].(int64) + 1000
+		r["addr"].(map[string]any)["country"] = "ES"
+		n.want["a"]["addr"].(map[string]any)["country"] = "ES"
+		if _, err := e.ask(question{Op: "upsert", Operation: "upsert", Table: n.table, Rows: []row{r}, Options: bucketOptions(2)}); err != nil {
+			n.t.Fatal(err)
+		}
+	}
 }
 
 func (n *nestedTable) compactedBy(start func() (*engine, error)) {
@@ -120,6 +161,8 @@ type nestedTable struct {
 	t             *testing.T
 	db            *couchfake.Database
 	config, table string
+	// edited says that a row is no document's any more.
+	edited bool
 	// want are the documents' fields, by id, as the columns must show them.
 	want map[string]map[string]any
 }
@@ -164,7 +207,9 @@ func (n *nestedTable) run() {
 	couch2hudi(n.t, "run", "--once", "--config", n.config)
 }
 
-func (n *nestedTable) ask(when string) {
+// ask compares what all readers find but for Flink (see TestFlinkReadsStructs) and those
+// that are named.
+func (n *nestedTable) ask(when string, without ...string) {
 	n.t.Helper()
 	var ours []row
 	for line := range strings.Lines(couch2hudi(n.t, "query", "--table", n.table, "--format", "jsonl")) {
@@ -175,9 +220,11 @@ func (n *nestedTable) ask(when string) {
 		ours = append(ours, r)
 	}
 	n.compare("ours, "+when, ours)
-	couch2hudi(n.t, "verify", "-c", n.config)
+	if !n.edited {
+		couch2hudi(n.t, "verify", "-c", n.config)
+	}
 	for _, start := range readersOfAll() {
-		if e := mustEngine(n.t, start); e.name != "flink" { // see TestFlinkReadsStructs
+		if e := mustEngine(n.t, start); e.name != "flink" && !slices.Contains(without, e.name) {
 			n.compare(e.name+", "+when, mustRows(n.t, e, question{Op: "snapshot", Table: n.table}))
 		}
 	}
@@ -188,7 +235,7 @@ func (n *nestedTable) compare(who string, rows []row) {
 	if len(rows) != len(n.want) {
 		n.t.Errorf("%s: %d rows, want %d", who, len(rows), len(n.want))
 	}
-	names := map[string]string{"late fee": "late_fee", "a b": "a_b"}
+	names := map[string]string{"late fee": "late_fee", "a b": "a_b", "c d": "c_d"}
 	for _, r := range rows {
 		id, _ := r["_id"].(string)
 		if n.want[id] == nil {

@@ -70,9 +70,9 @@ func (c *checker) composites(s *hudi.Schema) {
 
 const (
 	costTimestamp = "Hive's real-time reader fails on timestamps in log files, and shows those of base files in milliseconds"
-	costStruct    = "Flink 1.17 reads a struct whose members are all null as null"
+	costStruct    = "Flink 1.17 reads a struct whose members are all null as null; hudi-rs fails while rows of log files have fewer members than the struct has by now, until compaction"
 	costList      = "Flink 1.17 reads an empty list as [null]"
-	costLists     = "Flink 1.17 fails on every query of a table with lists of structs or of lists"
+	costLists     = "Flink 1.17 fails on every query of a table with lists of structs or of lists, Hive's real-time reader on an update of a row with a list of lists; hudi-rs as with structs"
 	costDecimal   = "Flink fails on decimals that are stored as INT64"
 	costOther     = "not every engine reads them alike"
 )
