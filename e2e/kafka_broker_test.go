@@ -106,7 +106,7 @@ func (b *broker) start() {
 			b.t.Fatalf("the broker ended: %s", said.String())
 		case <-ctx.Done():
 			b.t.Fatalf("the broker does not answer within %s", followPatience)
-		default:
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
