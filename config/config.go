@@ -29,6 +29,8 @@ type Config struct {
 	// StateDir is the folder below which key caches live, by table; empty is one
 	// beside the user's other caches, StateOff is none at all.
 	StateDir string `yaml:"state_dir"`
+	// Listen is host:port of the status page and the metrics, or ListenOff.
+	Listen string `yaml:"listen"`
 	// Memory is about how many bytes the process should stay under: it bounds
 	// batches and is told to the collector.
 	Memory Size `yaml:"memory"`
@@ -333,6 +335,10 @@ const (
 	MovesStay      = "stay"
 	// StateOff is the state_dir of those who want no key cache.
 	StateOff = "off"
+	// ListenDefault is where the status page is when nobody said where.
+	ListenDefault = "127.0.0.1:9400"
+	// ListenOff is the listen of those who want no page.
+	ListenOff = "off"
 )
 
 // MaxBuckets is the most buckets that a table may have.
@@ -349,6 +355,7 @@ func Default() Config {
 		retain    = 24 * time.Hour
 	)
 	return Config{
+		Listen: ListenDefault,
 		Source: Source{Since: "0", MaxConnections: 4, Deleted: GoneKeep, Heartbeat: Duration(heartbeat), BatchRows: 10_000, Parallel: 1,
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},

@@ -32,6 +32,7 @@ func TestValidate(t *testing.T) {
 		{"source.heartbeat", func(c *config.Config) { c.Source.Heartbeat = 0 }},
 		{"source.heartbeat", func(c *config.Config) { c.Source.Heartbeat = config.Duration(time.Hour) }},
 		{"source.batch_rows", func(c *config.Config) { c.Source.BatchRows = 0 }},
+		{"listen", func(c *config.Config) { c.Listen = "9400" }},
 		{"source.parallel", func(c *config.Config) { c.Source.Parallel = 0 }},
 		{"source.max_rows_per_second", func(c *config.Config) { c.Source.MaxRowsPerSecond = -1 }},
 		{"source.seq_interval", func(c *config.Config) { c.Source.SeqInterval = 0 }},

@@ -56,6 +56,7 @@ compaction:
   max_age: 1h
   memory: 64MiB
 state_dir: /var/cache/orders
+listen: :9401
 commit:
   interval: 1m30s
   max_rows: 5
@@ -100,7 +101,7 @@ func TestParse(t *testing.T) {
 	want.Source = c.Source // holds what Reread needs
 	want.Table = config.Table{URL: "file:///data/a", Name: "orders", Deletes: "hard", Ordering: "generation", Index: "bucket", Buckets: 64, FileSize: 32 << 20, CDC: "data_before", Changelog: true,
 		Partition: config.Partition{Field: "createdAt", Format: "yyyyMMdd", Timezone: "Europe/Paris", Name: "day", Moves: "stay"}}
-	want.Index, want.Writer, want.StateDir = config.Index{Scope: "partition"}, config.Writer{MaxRewrite: 4 << 20}, "/var/cache/orders"
+	want.Index, want.Writer, want.StateDir, want.Listen = config.Index{Scope: "partition"}, config.Writer{MaxRewrite: 4 << 20}, "/var/cache/orders", ":9401"
 	want.Commit = config.Commit{Interval: config.Duration(90 * time.Second), MaxRows: 5, MaxBytes: 64 << 20}
 	want.Columns = config.Columns{Seq: true, MaxColumns: 20, Nested: "struct", NestedDepth: 3, NestedWidth: 9, Sample: 7, Others: "rescued", OnConflict: "new_column", Salt: "p@ss/w:rd%", Declare: []config.Declare{
 		{Name: "zip", Path: "address.zip", Type: "string"},

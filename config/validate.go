@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 // Validate checks every field and returns all that is wrong, each as a
 // *FieldError. It reads nothing but time zones.
 func (c *Config) Validate() error {
-	shared := []error{c.Source.validate(), c.Commit.validate(), c.Log.validate(), c.Quarantine.validate(), c.memory(), c.severalDatabases()}
+	shared := []error{c.Source.validate(), c.Commit.validate(), c.Log.validate(), c.Quarantine.validate(), c.memory(), c.listen(), c.severalDatabases()}
 	switch {
 	case len(c.Tables) > 0:
 		return errors.Join(append(shared, c.severally())...)
@@ -20,6 +21,16 @@ func (c *Config) Validate() error {
 		shared = append(shared, &FieldError{Field: "tables", Err: ErrRequired})
 	}
 	return errors.Join(append(shared, c.Table.validate(), c.tableSections())...)
+}
+
+func (c *Config) listen() error {
+	if c.Listen == ListenOff {
+		return nil
+	}
+	if _, port, err := net.SplitHostPort(c.Listen); err != nil || port == "" {
+		return wrong("listen", "%q: write host:port, :port for all addresses, or %s", c.Listen, ListenOff)
+	}
+	return nil
 }
 
 func (s *Source) validate() error {

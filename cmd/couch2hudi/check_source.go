@@ -40,7 +40,7 @@ func (c *checker) source(ctx context.Context, cfg config.Config) *checkedSource 
 	defer cancel()
 	s := &checkedSource{}
 	var err error
-	if s.source, err = openSource(ctx, cfg, slog.New(slog.DiscardHandler)); err != nil {
+	if s.source, err = openSource(ctx, cfg, slog.New(slog.DiscardHandler), nil); err != nil {
 		c.fail("source", err, "")
 		return s
 	}

@@ -49,8 +49,8 @@ const (
 )
 
 // followMany runs until stopped, or with --once until every database had its turn.
-func followMany(ctx context.Context, cfg config.Config, f ingestFlags, show *progress, log *slog.Logger) (err error) {
-	m := &many{cfg: cfg, f: f, with: newShared(cfg), show: show, log: log, first: map[string]bool{}, missing: map[string]bool{}}
+func followMany(ctx context.Context, cfg config.Config, with shared, f ingestFlags, show *progress, log *slog.Logger) (err error) {
+	m := &many{cfg: cfg, f: f, with: with, show: show, log: log, first: map[string]bool{}, missing: map[string]bool{}}
 	if m.server, err = openServer(ctx, cfg, log); err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (m *many) take(ctx context.Context, name string) error {
 		one.Source.Since = "0"
 	}
 	m.mu.Unlock()
-	source, err := openSource(ctx, one, log)
+	source, err := openSource(ctx, one, log, m.with.board)
 	if err != nil {
 		return inDatabase(name, err)
 	}

@@ -77,7 +77,7 @@ func export(ctx context.Context, s streams, cfg config.Config, to string, o bund
 	}
 	limitMemory(int64(cfg.Memory))
 	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
-	source, err := openSource(ctx, cfg, log)
+	source, err := openSource(ctx, cfg, log, nil)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ func configFlags(c *cobra.Command, file *string) {
 	c.Flags().String("compaction", d.Compaction.Mode, "who compacts: async (in the background), inline, schedule-only (another process or engine), off")
 	c.Flags().Int("compact-after", d.Compaction.MaxDeltaCommits, "compact a file group with so many log files; each commit writes one to it")
 	c.Flags().String("state-dir", "", "where the key cache lives (default: the user's caches), or off for none")
+	c.Flags().String("listen", d.Listen, "where the status page, /metrics, /healthz and /readyz are, or off")
 	c.Flags().Duration("retain", time.Duration(d.Retain), "how far back readers may begin: cleans keep what they need")
 	c.Flags().String("log-format", "", "text or json (default: text on a terminal, else json)")
 	c.Flags().String("log-level", d.Log.Level, "debug, info, warn or error")

@@ -44,6 +44,8 @@ const (
 	keyBundle      = "bundle"
 	keyTopic       = "topic"
 	keyPartitions  = "partitions"
+	keyAddress     = "address"
+	keyURL         = "url"
 )
 
 // newLogger writes text to a terminal and JSON elsewhere unless told otherwise.

@@ -83,7 +83,7 @@ func produce(ctx context.Context, s streams, cfg config.Config, once bool) (err 
 	}
 	limitMemory(int64(cfg.Memory))
 	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
-	source, err := openSource(ctx, cfg, log)
+	source, err := openSource(ctx, cfg, log, nil)
 	if err != nil {
 		return err
 	}

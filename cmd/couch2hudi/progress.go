@@ -9,6 +9,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/index/keycache"
 	"github.com/couch2hudi/couch2hudi/pipeline"
+	"github.com/couch2hudi/couch2hudi/status"
 )
 
 // progress shows what an ingest does: a live line on a terminal, one log line
@@ -49,9 +50,19 @@ func newProgress(log *slog.Logger, live io.Writer) *progress {
 	return p
 }
 
-// events are the hooks for the pipeline, for a table that tells this log.
-func (p *progress) events(log *slog.Logger) pipeline.Events {
-	return pipeline.Events{Committed: func(c pipeline.Progress) { p.committed(c, log) }, Read: p.read}
+// events are the hooks for the pipeline, for a table that tells this log, and is shown
+// there.
+func (p *progress) events(log *slog.Logger, shown *status.Table) pipeline.Events {
+	return pipeline.Events{
+		Committed: func(c pipeline.Progress) {
+			shown.Committed(c)
+			p.committed(c, log)
+		},
+		Read: func(r pipeline.Reading) {
+			shown.Read(r)
+			p.read(r)
+		},
+	}
 }
 
 func (p *progress) read(r pipeline.Reading) {

@@ -60,7 +60,7 @@ func replayQuarantine(ctx context.Context, s streams, cfg config.Config, dry boo
 		return err
 	}
 	limitMemory(int64(cfg.Memory))
-	source, err := openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level))
+	source, err := openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level), nil)
 	if err != nil {
 		return err
 	}

@@ -98,10 +98,15 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	if cfg.Source.Selector != "" {
 		log.Warn(selectorWarning, keySelector, cfg.Source.Selector)
 	}
-	if len(cfg.Source.Databases) > 0 {
-		return followMany(ctx, cfg, f, show, log)
+	board, closeBoard, err := openBoard(ctx, cfg, f, log)
+	if err != nil {
+		return err
 	}
-	source, err := openSource(ctx, cfg, log)
+	defer func() { err = errors.Join(err, closeBoard()) }()
+	if len(cfg.Source.Databases) > 0 {
+		return followMany(ctx, cfg, newShared(cfg, board), f, show, log)
+	}
+	source, err := openSource(ctx, cfg, log, board)
 	if err != nil {
 		return err
 	}
@@ -110,7 +115,7 @@ func ingest(ctx context.Context, s streams, cfg config.Config, f ingestFlags) (e
 	if len(cfg.Tables) > 0 {
 		run = followSeveral
 	}
-	if err := run(ctx, cfg, newShared(cfg), f, source, show, log); err != nil {
+	if err := run(ctx, cfg, newShared(cfg, board), f, source, show, log); err != nil {
 		return err
 	}
 	return gap(source, f)
@@ -149,7 +154,7 @@ func prepare(ctx context.Context, cfg config.Config, with shared, f ingestFlags,
 	if err != nil {
 		return o, nil, errors.Join(err, closeTable())
 	}
-	o.Events = show.events(log)
+	o.Events = show.events(log, with.board.Table(t.Name()))
 	o.Events.Refiltered = func(n pipeline.FilterNote) {
 		log.Warn("rows of the table came through another filter", keyFilter, n.Filter, keyBefore, n.Before, keyNext, refilterHint(cfg))
 	}

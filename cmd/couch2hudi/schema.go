@@ -149,7 +149,7 @@ func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int)
 	if err := cfg.Validate(); err != nil {
 		return described{}, err
 	}
-	source, err := openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level))
+	source, err := openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level), nil)
 	if err != nil {
 		return described{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/compaction"
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/status"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -16,15 +17,17 @@ type shared struct {
 	// memory is the budget of all of them, turn lets one compact at a time.
 	memory config.Size
 	turn   chan struct{}
+	// board shows what the tables do.
+	board *status.Board
 }
 
-func newShared(cfg config.Config) shared {
-	return shared{memory: cfg.Memory, turn: make(chan struct{}, 1)}
+func newShared(cfg config.Config, board *status.Board) shared {
+	return shared{memory: cfg.Memory, turn: make(chan struct{}, 1), board: board}
 }
 
 // newServices are the config's, for a table, and tell the log what they do.
 func newServices(cfg config.Config, with shared, t *table.Table, log *slog.Logger) *compaction.Services {
-	c := cfg.Compaction
+	c, shown := cfg.Compaction, with.board.Table(t.Name())
 	return compaction.New(compaction.Options{Table: t, Mode: compaction.Mode(c.Mode), Turn: with.turn,
 		Policy: compaction.Policy{MaxDeltaCommits: c.MaxDeltaCommits, MaxAge: time.Duration(c.MaxAge)},
 		Run:    compaction.RunOptions{Memory: int64(c.Memory)},
@@ -42,15 +45,20 @@ func newServices(cfg config.Config, with shared, t *table.Table, log *slog.Logge
 				limitMemory(int64(limit))
 			},
 			Compacted: func(r compaction.Result) {
+				shown.Compacted(string(r.Instant), r.Rows, r.Took)
 				log.Info("compacted", keyInstant, string(r.Instant), keyGroups, r.Slices, keyRows, r.Rows, keyFiles, r.LogFiles, keyBytes, r.Bytes, keyTook, r.Took)
 			},
 			Cleaned: func(c table.Cleaned) {
+				readable, _ := c.Earliest.Clock()
+				shown.Cleaned(c.Files, readable)
 				log.Info("cleaned", keyInstant, string(c.Instant), keyFiles, c.Files, keyEarliest, string(c.Earliest))
 			},
 			Archived: func(a table.Archived) {
+				shown.Archived(a.Instants)
 				log.Info("archived", keyInstants, a.Instants, keyInstant, string(a.Last))
 			},
 			Failed: func(service string, err error, again time.Duration) {
+				shown.Failed(service, message(err))
 				level := log.Warn
 				if errors.Is(err, compaction.ErrKeys) {
 					level = log.Error

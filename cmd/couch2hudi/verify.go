@@ -108,7 +108,7 @@ func verify(ctx context.Context, s streams, cfg config.Config, f verifyFlags) (e
 	}
 	limitMemory(int64(cfg.Memory))
 	v := verification{cfg: cfg, f: f, began: time.Now()}
-	if v.source, err = openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level)); err != nil {
+	if v.source, err = openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level), nil); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, v.source.Close()) }()

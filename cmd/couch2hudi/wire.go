@@ -20,6 +20,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
+	"github.com/couch2hudi/couch2hudi/status"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/file"
 	"github.com/couch2hudi/couch2hudi/table"
@@ -28,34 +29,34 @@ import (
 // This file is the only one that names drivers.
 
 // openSource opens the source that the config names.
-func openSource(ctx context.Context, cfg config.Config, log *slog.Logger) (changes.Source, error) {
-	source, err := openDriver(ctx, cfg, log)
+func openSource(ctx context.Context, cfg config.Config, log *slog.Logger, board *status.Board) (changes.Source, error) {
+	source, err := openDriver(ctx, cfg, log, board)
 	if err != nil {
 		return nil, err
 	}
 	return asRouted(cfg, source)
 }
 
-func openDriver(ctx context.Context, cfg config.Config, log *slog.Logger) (changes.Source, error) {
+func openDriver(ctx context.Context, cfg config.Config, log *slog.Logger, board *status.Board) (changes.Source, error) {
 	u, err := config.ParseSourceURL(cfg.Source.URL)
 	if err != nil {
 		return nil, err
 	}
 	switch u.Kind {
 	case config.KindCouchDB:
-		return openCouchDB(ctx, cfg, log)
+		return openCouchDB(ctx, cfg, log, board)
 	case config.KindNDJSON:
 		return openFolder(u, cfg, log)
 	case config.KindKafka:
-		return openKafka(cfg, u, log)
+		return openKafka(cfg, u, log, board)
 	}
 	return nil, &usageError{err: fmt.Errorf("source %s: kind %q is not known", u, u.Kind)}
 }
 
 // openCouchDB opens the database that the config names.
-func openCouchDB(ctx context.Context, cfg config.Config, log *slog.Logger) (changes.Source, error) {
+func openCouchDB(ctx context.Context, cfg config.Config, log *slog.Logger, board *status.Board) (changes.Source, error) {
 	o := sourceOptions(cfg)
-	o.Events = sourceEvents(log)
+	o.Events = sourceEvents(log, board)
 	s, err := couchdb.Open(ctx, o)
 	if errors.Is(err, couchdb.ErrOptions) {
 		return nil, &usageError{err: err, command: "couch2hudi run"}
@@ -110,13 +111,13 @@ func openExporter(ctx context.Context, source changes.Source, to string, o bundl
 }
 
 // openKafka opens the topic that the config names.
-func openKafka(cfg config.Config, u config.SourceURL, log *slog.Logger) (changes.Source, error) {
+func openKafka(cfg config.Config, u config.SourceURL, log *slog.Logger, board *status.Board) (changes.Source, error) {
 	c, err := kafkaCluster(cfg, u)
 	if err != nil {
 		return nil, err
 	}
 	s, err := kafka.Open(kafka.Options{Cluster: c, Topic: u.Database, Group: u.Option("group"), Leaves: cfg.Table.Ordering == config.OrderingLeafSum,
-		AcceptGap: cfg.Source.AcceptGap, Memory: int64(cfg.Memory), MaxBatch: int(cfg.Source.MaxRowBytes), Events: kafkaEvents(log)})
+		AcceptGap: cfg.Source.AcceptGap, Memory: int64(cfg.Memory), MaxBatch: int(cfg.Source.MaxRowBytes), Events: kafkaEvents(log, board)})
 	if errors.Is(err, kafka.ErrOptions) {
 		return nil, &usageError{err: err, command: "couch2hudi run"}
 	}
@@ -142,9 +143,10 @@ func kafkaCluster(cfg config.Config, u config.SourceURL) (kafka.Cluster, error) 
 }
 
 // kafkaEvents logs what an operator should know.
-func kafkaEvents(log *slog.Logger) kafka.Events {
+func kafkaEvents(log *slog.Logger, board *status.Board) kafka.Events {
 	return kafka.Events{
 		Retried: func(err error, wait time.Duration) {
+			board.Retried(err.Error())
 			log.Warn("kafka failed, trying again", keyReason, err.Error(), keyWait, wait)
 		},
 		Gap:        func(err error) { log.Warn("going on over a gap", keyReason, err.Error()) },
@@ -168,7 +170,7 @@ func openProducer(source changes.Source, cfg config.Config, once bool, log *slog
 	}
 	p, err := kafka.NewProducer(source, kafka.ProducerOptions{Cluster: c, Topic: u.Database, Partition: hudi.Bucket,
 		Partitions: cfg.Produce.Partitions, Copies: cfg.Produce.Replication, Settings: cfg.Produce.Topic, Interval: time.Duration(cfg.Produce.Interval),
-		Once: once, Memory: int64(cfg.Memory), Events: kafkaEvents(log), Written: func(w kafka.Written) {
+		Once: once, Memory: int64(cfg.Memory), Events: kafkaEvents(log, nil), Written: func(w kafka.Written) {
 			log.Info("produced", keyTopic, u.Database, keyRows, w.Rows, keyBytes, w.Bytes, keyPending, w.Pending, keyTook, w.Took, keyLastSeq, w.Seq)
 		}})
 	if errors.Is(err, kafka.ErrOptions) {
@@ -182,7 +184,7 @@ func openServer(ctx context.Context, cfg config.Config, log *slog.Logger) (serve
 	one := cfg.Database("x") // its credentials are the server's
 	o := sourceOptions(one)
 	o.URL = cfg.Source.URL.Reveal()
-	o.Events = sourceEvents(log)
+	o.Events = sourceEvents(log, nil)
 	s, err := couchdb.OpenServer(ctx, o)
 	if errors.Is(err, couchdb.ErrOptions) {
 		return nil, &usageError{err: err, command: "couch2hudi run"}
@@ -219,9 +221,10 @@ func sourceOptions(cfg config.Config) couchdb.Options {
 }
 
 // sourceEvents logs what an operator should know.
-func sourceEvents(log *slog.Logger) couchdb.Events {
+func sourceEvents(log *slog.Logger, board *status.Board) couchdb.Events {
 	return couchdb.Events{
 		Retried: func(r couchdb.Retried) {
+			board.Retried(r.Err.Error())
 			log.Warn("source failed, trying again", keyReason, r.Err.Error(), keyWait, r.Wait)
 		},
 		LoggedIn:     func() { log.Info("source refused the credentials, logged in anew") },
@@ -448,6 +451,7 @@ func loadFlags(c *cobra.Command, path string) (config.Config, error) {
 		cfg.Table.Buckets, _ = flags.GetInt("buckets")
 	}
 	set("state-dir", &cfg.StateDir)
+	set("listen", &cfg.Listen)
 	set("compaction", &cfg.Compaction.Mode)
 	if flags.Changed("compact-after") {
 		cfg.Compaction.MaxDeltaCommits, _ = flags.GetInt("compact-after")
