@@ -220,3 +220,33 @@ func TestMaxRowsPerSecond(t *testing.T) {
 		t.Errorf("paused for %s, want %s or more", paused, least)
 	}
 }
+
+// A copy that lags behind answers what is looked up: its older state is not taken for
+// the row that was listed, and the document comes by its revision.
+func TestParallelBesideStaleCopy(t *testing.T) {
+	w := newWorld(t, couchdb.Options{Sleep: options(newServer(t)).Sleep, Parallel: 2})
+	for i := range 30 {
+		w.Put(t, strconv.Itoa(i), `{"v":1}`)
+		if i%3 == 0 { // a second leaf, so that the row is looked up
+			if err := w.db.Replicate(strconv.Itoa(i), []couchfake.Rev{{Gen: 1, Hash: "abc"}}, []byte(`{"v":0}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	old := w.db.Snapshot()
+	for i := range 30 {
+		w.Put(t, strconv.Itoa(i), `{"v":2}`)
+	}
+	w.server.Control(couchfake.Match{Endpoint: couchfake.BulkGet}, couchfake.Spoil{Call: func() { w.db.ServeStale(old) }}, 1)
+	src := w.Open(t)
+	defer func() { _ = src.Close() }()
+	b, err := src.Next(t.Context(), "", changes.Limit{})
+	if err != nil || len(b.Changes) != 30 {
+		t.Fatalf("%d changes, %v", len(b.Changes), err)
+	}
+	for _, c := range b.Changes {
+		if d, _ := w.db.Doc(c.ID); c.Defect != "" || c.Rev.String() != d.Winner().Rev.String() || !bytes.Contains(c.Body, []byte(`"v":2`)) {
+			t.Errorf("%s is %s %s %s, want %s", c.ID, c.Rev, c.Body, c.Defect, d.Winner().Rev)
+		}
+	}
+}

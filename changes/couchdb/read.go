@@ -76,6 +76,9 @@ func (s *Source) Purged(ctx context.Context, after string) (ids []string, seq st
 		return nil, "", err
 	}
 	defer leave()
+	if err := s.unlisted(ctx); err != nil {
+		return nil, "", err
+	}
 	err = s.client.persist(ctx, func() error {
 		found, err := s.client.info(ctx) // before the list: what is purged between the two is listed again
 		if err != nil {
@@ -89,7 +92,7 @@ func (s *Source) Purged(ctx context.Context, after string) (ids []string, seq st
 			return nil
 		}
 		var listed int64
-		if ids, listed, err = s.client.purgedInfos(ctx); err != nil {
+		if ids, listed, err = s.client.purgedInfos(ctx); err != nil && !errors.Is(err, errNoPurgedInfos) {
 			return err
 		}
 		if err := s.verify(ctx); err != nil { // the list may be of a database created since
@@ -117,6 +120,50 @@ func purgeCount(seq string) int64 {
 	return n
 }
 
+// errNoPurgedInfos: the server does not list purges.
+var errNoPurgedInfos = errors.New("the server has no _purged_infos")
+
+// ListsPurges says whether the server lists purges at all: before CouchDB 3, and
+// PouchDB Server, do not, and then only a comparison finds what a purge removed. It
+// retries until ctx is done.
+func (s *Source) ListsPurges(ctx context.Context) (bool, error) {
+	ctx, leave, err := s.calls.Enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	lists := true
+	err = s.client.persist(ctx, func() error {
+		_, _, err := s.client.purgedInfos(ctx)
+		if lists = !errors.Is(err, errNoPurgedInfos); lists {
+			return err
+		}
+		return nil
+	})
+	return lists, err
+}
+
+// unlisted warns, the first time, when the server lists no purges.
+func (s *Source) unlisted(ctx context.Context) error {
+	s.state.Lock()
+	asked := s.askedPurges
+	s.state.Unlock()
+	if asked || s.opts.Events.Warned == nil {
+		return nil
+	}
+	lists, err := s.ListsPurges(ctx)
+	if err != nil {
+		return err
+	}
+	s.state.Lock()
+	s.askedPurges = true
+	s.state.Unlock()
+	if !lists {
+		s.opts.Events.warned("the server lists no purges (_purged_infos): rows of purged documents stay until verify --repair finds them")
+	}
+	return nil
+}
+
 // purgedInfos reads which documents the last purges named, each once, and how
 // many purges that were.
 func (c *client) purgedInfos(ctx context.Context) (ids []string, n int64, err error) {
@@ -132,7 +179,7 @@ func (c *client) purgedInfos(ctx context.Context) (ids []string, n int64, err er
 	})
 	var e *Error
 	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) && !namesNoDatabase(e.Reason) {
-		return nil, 0, nil
+		return nil, 0, errNoPurgedInfos
 	}
 	seen := map[string]bool{}
 	for _, info := range list.Infos {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/changes"
@@ -107,7 +108,9 @@ func TestPurgedWithoutList(t *testing.T) {
 	s := newServer(t)
 	o := options(s)
 	var missed []int64
+	var warned []string
 	o.Events.PurgesMissed = func(n int64) { missed = append(missed, n) }
+	o.Events.Warned = func(reason string) { warned = append(warned, reason) }
 	src := open(t, o)
 	if ids, seq, err := src.Purged(t.Context(), "1-x"); err != nil || ids != nil || seq != "3-p" {
 		t.Errorf("got %q, %q, %v", ids, seq, err)
@@ -123,6 +126,12 @@ func TestPurgedWithoutList(t *testing.T) {
 	}
 	if !slices.Equal(missed, []int64{2, 1}) {
 		t.Errorf("missed %v", missed)
+	}
+	if len(warned) != 1 || !strings.Contains(warned[0], "_purged_infos") {
+		t.Errorf("warned %q", warned)
+	}
+	if lists, err := src.ListsPurges(t.Context()); err != nil || !lists {
+		t.Errorf("%t %v", lists, err)
 	}
 	s.set(func() { s.docs["_purged_infos"] = fail(404, "not_found", "Database does not exist.") })
 	if _, _, err := src.Purged(t.Context(), "1-x"); !errors.Is(err, changes.ErrNotFound) {

@@ -37,6 +37,7 @@ type Source struct {
 	// state guards what other calls share with a Next that is running.
 	state       sync.Mutex
 	incarnation string
+	askedPurges bool // whether the server lists them
 }
 
 var _ changes.Source = (*Source)(nil)

@@ -50,7 +50,26 @@ func (c *checker) source(ctx context.Context, cfg config.Config) *checkedSource 
 	}
 	s.answers = true
 	c.identified(ctx, cfg, s.identity)
+	c.purges(ctx, s.source)
 	return s
+}
+
+// purges says whether documents that are purged will be noticed.
+func (c *checker) purges(ctx context.Context, source changes.Source) {
+	s, ok := source.(interface {
+		ListsPurges(ctx context.Context) (bool, error)
+	})
+	if !ok {
+		return
+	}
+	switch lists, err := s.ListsPurges(ctx); {
+	case err != nil:
+		c.warn("source.purges", "let the user read _purged_infos", "whether the server lists purges is not known: %v", err)
+	case lists:
+		c.ok("source.purges", "the server lists purges, the last 1,000 or as many as its purged_infos_limit")
+	default:
+		c.warn("source.purges", "run couch2hudi verify --repair after purges", "the server lists no purges: rows of purged documents stay")
+	}
 }
 
 // identified says what the source is that answered.
