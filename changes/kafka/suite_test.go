@@ -68,6 +68,13 @@ func (w *world) connect(t *testing.T, o ...kgo.Opt) *kgo.Client {
 
 func (w *world) admin() *kadm.Client { return kadm.NewClient(w.client) }
 
+// Slack implements changestest.Slacker: the world's own client connects to a broker
+// when it first has something for it, which takes goroutines at both ends.
+func (w *world) Slack() int {
+	const brokers, ofConnection = 3, 4
+	return brokers * ofConnection
+}
+
 func (w *world) Open(t *testing.T) changes.Source {
 	src, err := kafka.Open(w.opts)
 	if err != nil {
