@@ -14,7 +14,7 @@ func FuzzRow(f *testing.F) {
 	for _, line := range []string{
 		`{"seq":"1-g","id":"a","changes":[{"rev":"2-b"},{"rev":"1-a"}],"doc":{"_id":"a"}}`, `{"id":"a","changes":[{"rev":"2-b"}],"deleted":true}`,
 		`{"_id":"a","_rev":"1-a","x":{"rev":1}}`, `{"id":"a","key":"a","value":{"rev":"1-a"},"doc":{}}`, `{"id":"a","deleted":true,"absent":true,"purged":true}`,
-		`{"id_base64":"/w==","changes":[{"rev":"1-a"}],"doc_base64":"e30="}`, `{"seq":[1,"x"],"id":"\ud800","changes":[{"rev":"1-a"}],"doc":null}`, `{"id":"a","defect":"x","raw":"e30="}`, `[`, ``, `{"id":1}`, "{\"id\":\"\xff\",\"changes\":[{\"rev\":\"1-\xff\"}]}",
+		`{"id_base64":"/w==","changes":[{"rev":"1-a"}],"doc_base64":"e30="}`, `{"seq":[1,"x"],"id":"\ud800","changes":[{"rev":"1-a"}],"doc":null}`, `{"id":"a","defect":"x","raw":"e30="}`, `[`, ``, `{"id":1}`, "{\"seq\":\"\xff\"}", "{\"id\":\"\xff\",\"changes\":[{\"rev\":\"1-\xff\"}]}",
 	} {
 		f.Add([]byte(line), true)
 		f.Add([]byte(line), false)

@@ -221,6 +221,10 @@ func (p *parsed) take(c *changes.Change, name string, value []byte) {
 		c.ID = string(id)
 	case "seq":
 		c.Seq = seqText(value)
+	case "seq_base64":
+		var seq []byte
+		seq, err = binary(value)
+		c.Seq = string(seq)
 	case "changes":
 		p.revs, err = revisions(value)
 	case "value":
