@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -171,7 +172,7 @@ func (t *Table) archivedLast(ctx context.Context) (number int, there map[timelin
 }
 
 func (t *Table) fillArchive(ctx context.Context, up storage.Upload, states []timeline.Instant) error {
-	w, err := timeline.NewArchiveWriter(up)
+	w, err := t.archiveWriter(up)
 	if err != nil {
 		return err
 	}
@@ -185,4 +186,20 @@ func (t *Table) fillArchive(ctx context.Context, up storage.Upload, states []tim
 		}
 	}
 	return w.Close()
+}
+
+// archiveWriter writes a file of the archive. Archivals are those of the lease's holder,
+// one after the other.
+func (t *Table) archiveWriter(up storage.Upload) (*timeline.ArchiveWriter, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.archiver != nil {
+		return t.archiver.Next(up), nil
+	}
+	w, err := timeline.NewArchiveWriter(up)
+	if err != nil {
+		return nil, err
+	}
+	t.archiver = w.Next(io.Discard)
+	return w, nil
 }

@@ -94,6 +94,8 @@ type Table struct {
 	// archives is the number of the archive's last file, 0 when that is not known, or
 	// when the last archival did not come to its end.
 	archives int
+	// archiver is what the next file of the archive is made with, nil before the first.
+	archiver *timeline.ArchiveWriter
 }
 
 // ownInstants are instants with what each touched.
