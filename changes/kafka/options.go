@@ -151,12 +151,15 @@ func (c *Cluster) validate(topic string) error {
 	return nil
 }
 
-// client opens connections lazily; o is added to what the cluster needs.
+// client opens connections lazily; o is added to what the cluster needs. Without
+// fetch sessions: Close of franz-go 1.22 ends each session with no regard to a
+// fetch that a metadata update has just begun (a data race), and all that a session
+// spares is the names of a few partitions in each fetch.
 func (c *Cluster) client(o ...kgo.Opt) (*kgo.Client, error) {
 	const retries, timeout, dial = 3, 10 * time.Second, 5 * time.Second
 	const slow, fresh = 2 * time.Second, 250 * time.Millisecond
 	all := []kgo.Opt{kgo.SeedBrokers(c.Brokers...), kgo.ClientID("couch2hudi"), kgo.RequestRetries(retries), kgo.RetryTimeout(timeout),
-		kgo.DialTimeout(dial), kgo.RetryBackoffFn(func(n int) time.Duration { return min(pause(n), slow) }), kgo.DisableClientMetrics(), kgo.MetadataMinAge(fresh)}
+		kgo.DialTimeout(dial), kgo.RetryBackoffFn(func(n int) time.Duration { return min(pause(n), slow) }), kgo.DisableClientMetrics(), kgo.DisableFetchSessions(), kgo.MetadataMinAge(fresh)}
 	if c.TLS != nil {
 		all = append(all, kgo.DialTLSConfig(c.TLS))
 	}

@@ -58,7 +58,7 @@ func newWorld(t *testing.T, partitions int32, o ...kfake.Opt) *world {
 
 func (w *world) connect(t *testing.T, o ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...)}, o...)...)
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.DisableFetchSessions()}, o...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
