@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -20,7 +19,7 @@ import (
 // unlocked is a store without locks, as other engines use ours.
 type unlocked struct{ storage.Driver }
 
-func (unlocked) Lock(context.Context, string) (io.Closer, error) { return io.NopCloser(nil), nil }
+func (unlocked) Lock(context.Context, string) (storage.Lock, error) { return storage.NoLock{}, nil }
 
 // Somebody without our lease commits between two commits that follow each other
 // at once, the rows that come next among his: the next commit is on top of his,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -77,7 +76,7 @@ func (f *folder) Delete(ctx context.Context, name string) error {
 	return f.Driver.Delete(ctx, f.in(name))
 }
 
-func (f *folder) Lock(ctx context.Context, name string) (io.Closer, error) {
+func (f *folder) Lock(ctx context.Context, name string) (storage.Lock, error) {
 	return f.Driver.Lock(ctx, f.in(name))
 }
 

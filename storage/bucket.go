@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"strings"
 	"time"
@@ -196,11 +195,11 @@ func (b *Bucket) DeleteIfExists(ctx context.Context, name string) error {
 	return nil
 }
 
-// Lock takes the exclusive lock of that name until the io.Closer is closed or
-// the process ends; ErrLocked, at once and with what is known of the holder,
+// Lock takes the exclusive lock of that name until it is closed or the process
+// ends; ErrLocked, at once and with what is known of the holder,
 // when somebody has it. The name belongs to the lock: put nothing there.
-func (b *Bucket) Lock(ctx context.Context, name string) (io.Closer, error) {
-	var held io.Closer
+func (b *Bucket) Lock(ctx context.Context, name string) (Lock, error) {
+	var held Lock
 	err := b.do(ctx, "lock", name, func() (_ int64, err error) {
 		held, err = b.driver.Lock(ctx, name)
 		return 0, err

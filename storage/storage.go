@@ -29,6 +29,8 @@ var (
 	ErrName = errors.New("not an object name")
 	// ErrLocked: somebody else, in this process or another, holds the lock.
 	ErrLocked = errors.New("locked by another process")
+	// ErrLost: the lock that was held is another's by now, or may soon be.
+	ErrLost = errors.New("the lock is lost")
 	// ErrTooLarge: the object has more bytes than the caller allowed.
 	ErrTooLarge = errors.New("object is larger than allowed")
 	// ErrFinished: the upload was committed, aborted or had failed before.
@@ -80,11 +82,11 @@ type Driver interface {
 	List(ctx context.Context, prefix string, folders bool) iter.Seq2[Object, error]
 	// Delete removes one object, durably; ErrNotExist when there is none.
 	Delete(ctx context.Context, name string) error
-	// Lock takes an exclusive lock of that name for the life of the process or
-	// until the returned io.Closer is closed; ErrLocked, at once, when another
-	// holds it. A store may keep an object of that name for the purpose: the
-	// name belongs to the lock.
-	Lock(ctx context.Context, name string) (io.Closer, error)
+	// Lock takes an exclusive lock of that name until the returned Lock is closed
+	// or the process ends; ErrLocked, at once, when another holds it. ctx governs
+	// the taking alone. A store may keep an object of that name for the purpose:
+	// the name belongs to the lock.
+	Lock(ctx context.Context, name string) (Lock, error)
 	// Sweep removes what unfinished uploads of dead writers left in hiding and
 	// says how many it removed. Only for the one who holds the lock that keeps
 	// every other writer out.
@@ -111,6 +113,28 @@ type UnknownLister interface {
 	// its end.
 	ListUnknown(ctx context.Context, folder string, known func(name string) bool) iter.Seq2[Object, error]
 }
+
+// Lock is a lock that is held, for the life of the process unless the store can
+// only lend it for a time. Close lets it go, and only its first call does
+// anything.
+type Lock interface {
+	io.Closer
+	// Valid says whether nobody else can have the lock for margin from now on;
+	// else the error is an ErrLost. A lock that the kernel keeps is always valid.
+	// Whoever completes something under the lock asks right before, with more than
+	// the time that he gives the completing operation.
+	Valid(margin time.Duration) error
+}
+
+// NoLock is a Lock that keeps nobody out and is always valid: for a store without
+// conditional put, whose owner vouches that there is one writer.
+type NoLock struct{}
+
+// Valid implements Lock.
+func (NoLock) Valid(time.Duration) error { return nil }
+
+// Close implements Lock.
+func (NoLock) Close() error { return nil }
 
 // Upload is a large object being written. Exactly one of Commit or Abort must
 // be called; Abort after Commit does nothing.

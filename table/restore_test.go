@@ -3,7 +3,6 @@ package table_test
 import (
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -423,7 +422,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"later commits archived": {to: pastSaved, make: archiveBeyond, want: table.ErrCleaned},
 		"an archiver that died":  {to: pastSaved, make: func(p *past, t *testing.T) { archiveQuarantined(p, t) }, want: table.ErrCleaned},
 		"a compaction under way": {to: pastSaved, make: func(p *past, t *testing.T) {
-			must[io.Closer](t)(bucketOf(p.d).Lock(ctx, ".hoodie/couch2hudi/compaction.lock"))
+			must[storage.Lock](t)(bucketOf(p.d).Lock(ctx, ".hoodie/couch2hudi/compaction.lock"))
 		}, want: table.ErrBusy},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 // Lock implements storage.Driver. The file says who holds it, for the error
 // message of whoever comes next; the lock itself is the kernel's. It is never
 // deleted: somebody may have it open and be about to lock it.
-func (d *Driver) Lock(_ context.Context, name string) (io.Closer, error) {
+func (d *Driver) Lock(_ context.Context, name string) (storage.Lock, error) {
 	path, err := d.path(name)
 	if err != nil {
 		return nil, err
@@ -91,6 +91,9 @@ func readHolder(f *os.File) string {
 
 // lock is held as long as its file is open.
 type lock struct{ file *os.File }
+
+// Valid implements storage.Lock: the kernel takes the lock from nobody who lives.
+func (l *lock) Valid(time.Duration) error { return nil }
 
 // Close implements io.Closer; only the first call does anything.
 func (l *lock) Close() error {

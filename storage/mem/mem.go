@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -169,7 +168,7 @@ func (d *Driver) Delete(ctx context.Context, name string) error {
 }
 
 // Lock implements storage.Driver. The lock is no object.
-func (d *Driver) Lock(ctx context.Context, name string) (io.Closer, error) {
+func (d *Driver) Lock(ctx context.Context, name string) (storage.Lock, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -193,6 +192,9 @@ func (d *Driver) Sweep(ctx context.Context) (int, error) { return 0, ctx.Err() }
 func (d *Driver) Close() error { return nil }
 
 type lock struct{ release func() }
+
+// Valid implements storage.Lock: nothing but Close lets go.
+func (l *lock) Valid(time.Duration) error { return nil }
 
 // Close implements io.Closer; only the first call does anything.
 func (l *lock) Close() error {

@@ -76,7 +76,7 @@ func (c *Crasher) Where() string {
 }
 
 // Lock implements storage.Driver.
-func (c *Crasher) Lock(ctx context.Context, name string) (io.Closer, error) {
+func (c *Crasher) Lock(ctx context.Context, name string) (storage.Lock, error) {
 	held, err := c.wrapper.Lock(ctx, name)
 	if err != nil {
 		return nil, err

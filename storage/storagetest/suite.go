@@ -447,14 +447,14 @@ func testDelete(t *testing.T, d storage.Driver) {
 
 func testLock(t *testing.T, d storage.Driver) {
 	b, ctx := storage.New(d, nil), t.Context()
-	held := must[io.Closer](t)(b.Lock(ctx, "locks/table"))
-	other := must[io.Closer](t)(b.Lock(ctx, "locks/other"))
+	held := must[storage.Lock](t)(b.Lock(ctx, "locks/table"))
+	other := must[storage.Lock](t)(b.Lock(ctx, "locks/other"))
 	for range 3 {
 		_, err := b.Lock(ctx, "locks/table")
 		wantErr(t, "second Lock", err, storage.ErrLocked)
 	}
 	closeAll(t, held, held)
-	again := must[io.Closer](t)(b.Lock(ctx, "locks/table"))
+	again := must[storage.Lock](t)(b.Lock(ctx, "locks/table"))
 	closeAll(t, held) // the first holder's: must not free the second's
 	_, err := b.Lock(ctx, "locks/table")
 	wantErr(t, "Lock after a stale unlock", err, storage.ErrLocked)

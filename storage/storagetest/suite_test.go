@@ -174,9 +174,9 @@ func (b *broken) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-func (b *broken) Lock(ctx context.Context, name string) (io.Closer, error) {
+func (b *broken) Lock(ctx context.Context, name string) (storage.Lock, error) {
 	if b.is("lock for all") {
-		return io.NopCloser(nil), nil
+		return storage.NoLock{}, nil
 	}
 	return b.Driver.Lock(ctx, name)
 }

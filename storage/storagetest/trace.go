@@ -76,7 +76,7 @@ func (t *tracer) told(kind Kind) bool {
 // plainest is the sentinel in err, whose text is the same everywhere.
 func plainest(err error) string {
 	sentinels := []error{
-		storage.ErrNotExist, storage.ErrExist, storage.ErrChanged, storage.ErrName, storage.ErrLocked, storage.ErrFinished,
+		storage.ErrNotExist, storage.ErrExist, storage.ErrChanged, storage.ErrName, storage.ErrLocked, storage.ErrLost, storage.ErrFinished,
 		io.EOF, ErrCrashed, ErrFault,
 	}
 	if i := slices.IndexFunc(sentinels, func(s error) bool { return errors.Is(err, s) }); i >= 0 {

@@ -3,7 +3,6 @@ package storagetest
 import (
 	"context"
 	"fmt"
-	"io"
 	"iter"
 
 	"github.com/couch2hudi/couch2hudi/storage"
@@ -173,16 +172,14 @@ func (w *wrapper) Delete(ctx context.Context, name string) error {
 }
 
 // Lock implements storage.Driver.
-func (w *wrapper) Lock(ctx context.Context, name string) (io.Closer, error) {
-	held, err := result(w.around, Op{Kind: Lock, Name: name}, func() (io.Closer, error) {
+func (w *wrapper) Lock(ctx context.Context, name string) (storage.Lock, error) {
+	held, err := result(w.around, Op{Kind: Lock, Name: name}, func() (storage.Lock, error) {
 		return w.driver.Lock(ctx, name)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return closer(func() error {
-		return w.around(Op{Kind: Unlock, Name: name}, held.Close)
-	}), nil
+	return &wrappedLock{Lock: held, name: name, around: w.around}, nil
 }
 
 // Sweep implements storage.Driver.
@@ -193,10 +190,17 @@ func (w *wrapper) Sweep(ctx context.Context) (int, error) {
 // Close implements storage.Driver.
 func (w *wrapper) Close() error { return w.driver.Close() }
 
-type closer func() error
+// wrappedLock asks the lock itself whether it is valid: that is no operation.
+type wrappedLock struct {
+	storage.Lock
+	name   string
+	around func(op Op, do func() error) error
+}
 
 // Close implements io.Closer.
-func (c closer) Close() error { return c() }
+func (l *wrappedLock) Close() error {
+	return l.around(Op{Kind: Unlock, Name: l.name}, l.Lock.Close)
+}
 
 type wrappedUpload struct {
 	up     storage.Upload
