@@ -99,7 +99,8 @@ type Source struct {
 
 // Table is where rows go.
 type Table struct {
-	// URL is file:///path or a bare path.
+	// URL is file:///path or a bare path, s3://bucket/prefix, gs://bucket/prefix,
+	// azblob://container/prefix or hdfs://namenode:port/path.
 	URL string `yaml:"url"`
 	// Name is the table's name; the database's by default.
 	Name      string    `yaml:"name"`

@@ -70,7 +70,7 @@ func TestValidate(t *testing.T) {
 			c.Source.URL, c.Source.TLS = "https://h/db", config.TLS{CA: "x", InsecureSkipVerify: true}
 		}},
 		{"table.url", func(c *config.Config) { c.Table.URL = "" }},
-		{"table.url", func(c *config.Config) { c.Table.URL = "s3://b/p" }},
+		{"table.url", func(c *config.Config) { c.Table.URL = "s4://b/p" }},
 		{"table.name", func(c *config.Config) { c.Table.Name = "a b" }},
 		{"table.deletes", func(c *config.Config) { c.Table.Deletes = "" }},
 		{"table.deletes", func(c *config.Config) { c.Table.Deletes = "soft" }},
@@ -299,21 +299,6 @@ func TestParseSourceURLOfOtherKinds(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text.Reveal(), got, err)
 		} else if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("it tells: %v", err)
-		}
-	}
-}
-
-func TestParseTableURL(t *testing.T) {
-	for text, want := range map[string]string{
-		"/data/t": "/data/t", "t": "t", "./a/../b/": "b", "file:///data/t": "/data/t", "file://localhost/t/": "/t", "file:///a%20b": "/a b", "C:t": "C:t",
-	} {
-		if got, err := config.ParseTableURL(text); err != nil || got != want {
-			t.Errorf("%s: %s, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "s3://bucket/t", "file://host/t", "file:///", "file://", "file:///t?x=1", "file:///t#x", "file:///%zz"} {
-		if got, err := config.ParseTableURL(text); !errors.Is(err, config.ErrConfig) {
-			t.Errorf("%s: %s, %v", text, got, err)
 		}
 	}
 }

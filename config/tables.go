@@ -184,11 +184,11 @@ func (c *Config) severally() error {
 			values[v] = e.Name
 		}
 		one := &all[i]
-		if path, err := ParseTableURL(one.Table.URL); err == nil {
-			if other, twice := urls[path]; twice {
+		if u, err := ParseTableURL(one.Table.URL); err == nil {
+			if other, twice := urls[u.String()]; twice {
 				errs = append(errs, wrong(at+fieldTable, "it is that of %s, too", other))
 			}
-			urls[path] = e.Name
+			urls[u.String()] = e.Name
 		}
 		errs = append(errs, inEntry(e, i, errors.Join(one.Table.validate(), one.tableSections())))
 	}

@@ -197,30 +197,3 @@ func (u *SourceURL) takeQuery(from *url.URL) error {
 	u.query = values.Encode()
 	return nil
 }
-
-// ParseTableURL is the path of a table on this machine: file:///path or a bare
-// path, which may be relative.
-func ParseTableURL(text string) (path string, err error) {
-	if text == "" {
-		return "", &FieldError{Field: fieldTable, Err: ErrRequired}
-	}
-	scheme, _, isURL := strings.Cut(text, "://")
-	if !isURL {
-		return filepath.Clean(text), nil
-	}
-	if scheme != "file" {
-		return "", wrong(fieldTable, "scheme %q; write file:///path or a path", scheme)
-	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return "", wrong(fieldTable, "%q cannot be read as a URL", text)
-	case u.Host != "" && u.Host != "localhost":
-		return "", wrong(fieldTable, "%q names the host %q; write file:///path with three slashes", text, u.Host)
-	case u.RawQuery != "" || u.Fragment != "":
-		return "", wrong(fieldTable, "%q: write a ? or # of the path as %%3F or %%23", text)
-	case u.Path == "" || u.Path == "/":
-		return "", wrong(fieldTable, "%q names no folder", text)
-	}
-	return filepath.Clean(u.Path), nil
-}

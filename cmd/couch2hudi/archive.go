@@ -45,7 +45,7 @@ whose old files are still there stay, with all that came after them.`,
 		},
 	}
 	c.Flags().StringVarP(&file, "config", "c", "", "config file (YAML), for the table and timeline.*; flags win over it")
-	c.Flags().String("table", "", "the table: file:///path or a bare path")
+	c.Flags().String("table", "", "the table: a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 	c.Flags().Int("keep-min", d.KeepMin, "completed commits to leave")
 	c.Flags().Int("keep-max", d.KeepMax, "completed commits above which there is something to do")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say which instants would go")

@@ -209,7 +209,9 @@ func (c *checker) into(ctx context.Context, cfg config.Config, t *checkedTable, 
 		c.files(ctx, t)
 		c.readers(t)
 	}
-	c.disk(t.path, int64(cfg.Commit.MaxBytes))
+	if t.url.Local() {
+		c.disk(t.url.Path, int64(cfg.Commit.MaxBytes))
+	}
 }
 
 // config says whether there is enough of it to go on.

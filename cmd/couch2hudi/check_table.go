@@ -22,7 +22,7 @@ import (
 // checkedTable is a table as far as it could be opened.
 type checkedTable struct {
 	bucket *storage.Bucket
-	path   string
+	url    config.TableURL
 	// there says that there is a table; view is nil when it cannot be read.
 	there bool
 	table *table.Table
@@ -41,23 +41,25 @@ func (t *checkedTable) close() {
 func (c *checker) table(ctx context.Context, cfg config.Config) *checkedTable {
 	t := &checkedTable{}
 	var err error
-	if t.bucket, t.path, err = openBucket(cfg.Table.URL); err == nil {
+	if t.bucket, t.url, err = openBucket(ctx, cfg.Table.URL); err == nil {
 		t.there, err = table.Exists(ctx, t.bucket)
 	}
 	if err != nil {
 		c.fail("table", err, "give the table a folder of its own that this user may read and write")
 		return t
 	}
-	c.mayWrite(t.path)
+	if t.url.Local() {
+		c.mayWrite(t.url.Path)
+	}
 	if !t.there {
 		c.ok("table", "there is none at %s yet: run creates it", cfg.Table.URL)
 		return t
 	}
 	// Opening writes nothing. As a writer it also says what run would refuse.
-	t.table, err = table.Open(ctx, t.bucket, table.Options{Location: t.path})
+	t.table, err = table.Open(ctx, t.bucket, table.Options{Location: t.url.Location()})
 	if err != nil {
 		c.fail("table", err, "")
-		if t.table, err = table.Open(ctx, t.bucket, table.Options{ReadOnly: true, Location: t.path}); err != nil {
+		if t.table, err = table.Open(ctx, t.bucket, table.Options{ReadOnly: true, Location: t.url.Location()}); err != nil {
 			return t
 		}
 	}
@@ -136,7 +138,10 @@ func existing(path string) string {
 const leaseFile = ".hoodie/couch2hudi/lock"
 
 func (c *checker) lease(t *checkedTable) {
-	holder, err := leaseHolder(filepath.Join(t.path, filepath.FromSlash(leaseFile)))
+	if !t.url.Local() {
+		return
+	}
+	holder, err := leaseHolder(filepath.Join(t.url.Path, filepath.FromSlash(leaseFile)))
 	switch {
 	case err != nil:
 		c.fail("table.lease", fmt.Errorf("look at the lease: %w", err), "let the user that runs couch2hudi read and write "+leaseFile)

@@ -52,7 +52,7 @@ name the oldest instant that works.`,
 		},
 	}
 	c.Flags().StringVarP(&file, "config", "c", "", "config file (YAML), for the table, retain and clean.*; flags win over it")
-	c.Flags().String("table", "", "the table: file:///path or a bare path")
+	c.Flags().String("table", "", "the table: a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 	c.Flags().Duration("retain", time.Duration(d.Retain), "how far back readers may begin")
 	c.Flags().String("policy", d.Clean.Policy, "what is counted: hours (--retain), commits or versions (--keep)")
 	c.Flags().Int("keep", d.Clean.Keep, "how many commits, or versions of a file group, to keep (0: 10 and 3)")

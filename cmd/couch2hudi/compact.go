@@ -46,7 +46,7 @@ Nothing is lost or shown twice whatever dies: the plan stays and is run again.`,
 		},
 	}
 	c.Flags().StringVarP(&file, "config", "c", "", "config file (YAML), for the table and compaction.memory; flags win over it")
-	c.Flags().String("table", "", "the table: file:///path or a bare path")
+	c.Flags().String("table", "", "the table: a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 	c.Flags().BoolVar(&schedule, "schedule", false, "only plan")
 	c.Flags().BoolVar(&execute, "execute", false, "only run what is planned")
 	return c

@@ -58,11 +58,14 @@ func keepKeys(ctx context.Context, o *pipeline.Options, cfg config.Config, t *ta
 
 // tableAddress is the table's absolute address.
 func tableAddress(url string) (string, error) {
-	path, err := config.ParseTableURL(url)
+	u, err := config.ParseTableURL(url)
 	if err != nil {
 		return "", err
 	}
-	abs, err := filepath.Abs(path)
+	if !u.Local() {
+		return u.String(), nil
+	}
+	abs, err := filepath.Abs(u.Path)
 	if err != nil {
 		return "", fmt.Errorf("find the table's address: %w", err)
 	}

@@ -88,7 +88,7 @@ and so a u; a row that moves between partitions is a d and an i.`,
 }
 
 func (f *queryFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.table, "table", "", "the table: file:///path or a bare path")
+	c.Flags().StringVar(&f.table, "table", "", "the table: a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 	c.Flags().StringVar(&f.since, "since", "", "incremental: only what commits after this instant wrote")
 	c.Flags().BoolVar(&f.sinceInclusive, "since-inclusive", false, "--since names the first commit to read, not the last one that was")
 	c.Flags().StringVar(&f.until, "until", "", "incremental: up to and with this instant")

@@ -48,7 +48,7 @@ afterwards.`,
 		},
 	}
 	c.Flags().StringVarP(&file, "config", "c", "", "config file (YAML), for the table and the memory; flags win over it")
-	c.Flags().String("table", "", "the table: file:///path or a bare path")
+	c.Flags().String("table", "", "the table: a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 	c.Flags().Int("buckets", 0, "the new number of file groups in each partition")
 	return c
 }

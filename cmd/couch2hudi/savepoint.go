@@ -168,7 +168,7 @@ func newSavepointDelete(s streams) *cobra.Command {
 }
 
 func tableFlag(c *cobra.Command, url *string) {
-	c.Flags().StringVar(url, "table", "", "the table: file:///path or a bare path")
+	c.Flags().StringVar(url, "table", "", "the table: a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 }
 
 // withLease does something to a table that exists, under its lease, after what dead

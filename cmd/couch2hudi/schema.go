@@ -79,7 +79,7 @@ of the sample has them.`,
 	}
 	const sample = 10_000
 	shapeFlags(c, &f.file)
-	c.Flags().StringVar(&f.table, "table", "", "the table: file:///path or a bare path")
+	c.Flags().StringVar(&f.table, "table", "", "the table: a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 	c.Flags().StringVar(&f.format, "format", "", "table, jsonl, avro, or yaml (the columns as declarations for a config); default: table on a terminal, else jsonl")
 	c.Flags().IntVar(&f.sample, "sample", sample, "look at this many documents of a source, or rows of a table (0: all rows)")
 	c.Flags().BoolVar(&f.history, "history", false, "with a table: look for a column's first commit in the archive too")

@@ -164,7 +164,7 @@ func asRouted(cfg config.Config, source changes.Source) (changes.Source, error) 
 }
 
 func tableThere(ctx context.Context, url string) (there bool, err error) {
-	b, _, err := openBucket(url)
+	b, _, err := openBucket(ctx, url)
 	if err != nil {
 		return false, err
 	}

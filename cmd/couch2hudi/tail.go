@@ -64,7 +64,7 @@ SIGTERM and SIGINT end it with 0.`,
 		},
 	}
 	q := &f.query
-	c.Flags().StringVar(&q.table, "table", "", "the table: file:///path or a bare path")
+	c.Flags().StringVar(&q.table, "table", "", "the table: a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "keep the position in this file, and go on from there")
 	c.Flags().StringVar(&q.since, "since", "", "where to begin when there is no checkpoint: behind this instant (as for query)")
 	c.Flags().BoolVar(&q.sinceInclusive, "since-inclusive", false, "--since names the first commit to read, not the last one that was")

@@ -65,7 +65,7 @@ have "since": true.`,
 			return printTimeline(c.Context(), s, t, format, all)
 		},
 	}
-	c.Flags().StringVar(&url, "table", "", "the table: file:///path or a bare path")
+	c.Flags().StringVar(&url, "table", "", "the table: a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 	c.Flags().BoolVar(&all, "all", false, "the whole archive, too")
 	c.Flags().StringVar(&format, "format", "", "table or jsonl (default: table on a terminal, else jsonl)")
 	return c

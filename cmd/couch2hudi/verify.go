@@ -70,7 +70,7 @@ compares once more.`,
 	}
 	d := config.Default()
 	shapeFlags(c, &file)
-	c.Flags().String("table", "", "file:///path or a bare path")
+	c.Flags().String("table", "", "a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
 	c.Flags().String("index", d.Table.Index, "the table's: bloom or bucket")
 	c.Flags().Int("buckets", d.Table.Buckets, "with --index bucket: the table's")
 	c.Flags().StringVar(&f.format, "format", formatText, "text or json")

@@ -266,17 +266,24 @@ func credentials(cfg config.Source) func(context.Context) (couchdb.Credentials, 
 	}
 }
 
-// openBucket opens the folder that a table URL names.
-func openBucket(url string) (*storage.Bucket, string, error) {
-	path, err := config.ParseTableURL(url)
+// openBucket opens the store in which the table of that URL lives, or is to live.
+// It is the one place for it: every command that opens a table comes here.
+func openBucket(_ context.Context, text string) (*storage.Bucket, config.TableURL, error) {
+	u, err := config.ParseTableURL(text)
 	if err != nil {
-		return nil, "", err
+		return nil, u, err
 	}
-	d, err := file.New(path, nil)
+	var d storage.Driver
+	switch u.Scheme {
+	case config.SchemeFile:
+		d, err = file.New(u.Path, nil)
+	default:
+		err = &usageError{err: fmt.Errorf("table.url: %s: there is no driver for %s://", u, u.Scheme)}
+	}
 	if err != nil {
-		return nil, "", err
+		return nil, u, err
 	}
-	return storage.New(d, nil), path, nil
+	return storage.New(d, nil), u, nil
 }
 
 // openForReading opens a table that exists.
@@ -284,11 +291,11 @@ func openForReading(ctx context.Context, url string) (*table.Table, func(), erro
 	if url == "" {
 		return nil, nil, &usageError{err: errors.New("--table is missing")}
 	}
-	b, path, err := openBucket(url)
+	b, u, err := openBucket(ctx, url)
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := table.Open(ctx, b, table.Options{ReadOnly: true, Location: path})
+	t, err := table.Open(ctx, b, table.Options{ReadOnly: true, Location: u.Location()})
 	if err != nil {
 		return nil, nil, errors.Join(err, b.Close())
 	}
@@ -302,14 +309,14 @@ const leaseAskedEvery = 250 * time.Millisecond
 // gives both back. With held, it waits while another writer has the lease, and
 // tells held once who that is.
 func openForWriting(ctx context.Context, cfg config.Config, source changes.Source, held func(error)) (*table.Table, func() error, error) {
-	b, path, err := openBucket(cfg.Table.URL)
+	b, u, err := openBucket(ctx, cfg.Table.URL)
 	if err != nil {
 		return nil, nil, err
 	}
 	// Opened anew for each attempt: the table may be made, or changed, by
 	// whoever holds it.
 	for told := false; ; told = true {
-		t, lease, err := openLeased(ctx, b, path, cfg, source)
+		t, lease, err := openLeased(ctx, b, u, cfg, source)
 		if err == nil {
 			return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
 		}
@@ -330,11 +337,11 @@ func openForWriting(ctx context.Context, cfg config.Config, source changes.Sourc
 // openLeasedTable opens a table that exists and takes its lease. release gives
 // both back.
 func openLeasedTable(ctx context.Context, url string) (*table.Table, func() error, error) {
-	b, path, err := openBucket(url)
+	b, u, err := openBucket(ctx, url)
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := table.Open(ctx, b, table.Options{Location: path})
+	t, err := table.Open(ctx, b, table.Options{Location: u.Location()})
 	if err != nil {
 		return nil, nil, errors.Join(err, b.Close())
 	}
@@ -347,19 +354,19 @@ func openLeasedTable(ctx context.Context, url string) (*table.Table, func() erro
 
 // openWithoutLease opens a table that exists for work that needs no lease.
 func openWithoutLease(ctx context.Context, url string) (*table.Table, func(), error) {
-	b, path, err := openBucket(url)
+	b, u, err := openBucket(ctx, url)
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := table.Open(ctx, b, table.Options{Location: path})
+	t, err := table.Open(ctx, b, table.Options{Location: u.Location()})
 	if err != nil {
 		return nil, nil, errors.Join(err, b.Close())
 	}
 	return t, func() { _ = b.Close() }, nil
 }
 
-func openLeased(ctx context.Context, b *storage.Bucket, path string, cfg config.Config, source changes.Source) (*table.Table, io.Closer, error) {
-	t, err := openOrCreate(ctx, b, path, cfg, source)
+func openLeased(ctx context.Context, b *storage.Bucket, u config.TableURL, cfg config.Config, source changes.Source) (*table.Table, io.Closer, error) {
+	t, err := openOrCreate(ctx, b, u, cfg, source)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -367,8 +374,8 @@ func openLeased(ctx context.Context, b *storage.Bucket, path string, cfg config.
 	return t, lease, err
 }
 
-func openOrCreate(ctx context.Context, b *storage.Bucket, path string, cfg config.Config, source changes.Source) (*table.Table, error) {
-	o := table.Options{Location: path}
+func openOrCreate(ctx context.Context, b *storage.Bucket, u config.TableURL, cfg config.Config, source changes.Source) (*table.Table, error) {
+	o := table.Options{Location: u.Location()}
 	there, err := table.Exists(ctx, b)
 	if err != nil {
 		return nil, err

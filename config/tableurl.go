@@ -1,0 +1,132 @@
+package config
+
+import (
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Schemes of tables.
+const (
+	SchemeFile  = "file"
+	SchemeS3    = "s3"
+	SchemeGCS   = "gs"
+	SchemeAzure = "azblob"
+	SchemeHDFS  = "hdfs"
+)
+
+// TableURL is the URL of a table taken apart.
+type TableURL struct {
+	// Scheme is one of the schemes of tables.
+	Scheme string
+	// Host is the bucket or container, or the name node with its port; empty for
+	// files.
+	Host string
+	// Path is the folder of files: an operating system's path, which may be
+	// relative. Of all others it is what comes after the host, decoded, without the
+	// slashes around it; empty for the bucket itself.
+	Path string
+	// query is what follows the question mark: encoded, so that a TableURL can be
+	// compared.
+	query string
+}
+
+// ParseTableURL takes the URL of a table apart: file:///path or a bare path,
+// s3://bucket/prefix?region=NAME, gs://bucket/prefix, azblob://container/prefix or
+// hdfs://namenode:port/path. What the query may hold is the store's affair.
+func ParseTableURL(text string) (TableURL, error) {
+	if text == "" {
+		return TableURL{}, &FieldError{Field: fieldTable, Err: ErrRequired}
+	}
+	scheme, _, isURL := strings.Cut(text, "://")
+	if !isURL {
+		return TableURL{Scheme: SchemeFile, Path: filepath.Clean(text)}, nil
+	}
+	known := []string{SchemeFile, SchemeS3, SchemeGCS, SchemeAzure, SchemeHDFS}
+	if !slices.Contains(known, scheme) {
+		return TableURL{}, wrong(fieldTable, "scheme %q; write a path, or a URL with %s", scheme, strings.Join(known, ", "))
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return TableURL{}, wrong(fieldTable, "it cannot be read as a URL")
+	}
+	if scheme == SchemeFile {
+		return parseFileURL(text, u)
+	}
+	return parseStoreURL(text, u)
+}
+
+func parseFileURL(text string, u *url.URL) (TableURL, error) {
+	switch {
+	case u.Host != "" && u.Host != "localhost":
+		return TableURL{}, wrong(fieldTable, "%q names the host %q; write file:///path with three slashes", text, u.Host)
+	case u.RawQuery != "" || u.Fragment != "":
+		return TableURL{}, wrong(fieldTable, "%q: write a ? or # of the path as %%3F or %%23", text)
+	case u.Path == "" || u.Path == "/":
+		return TableURL{}, wrong(fieldTable, "%q names no folder", text)
+	}
+	return TableURL{Scheme: SchemeFile, Path: filepath.Clean(u.Path)}, nil
+}
+
+func parseStoreURL(text string, u *url.URL) (TableURL, error) {
+	path := strings.Trim(u.Path, "/")
+	values, err := url.ParseQuery(u.RawQuery)
+	switch {
+	case u.User != nil:
+		return TableURL{}, wrong(fieldTable, "it holds a user or a password: credentials come from where the store's own tools find them, see docs/stores.md")
+	case u.Host == "":
+		return TableURL{}, wrong(fieldTable, "%q names no bucket or host after %s://", text, u.Scheme)
+	case u.Fragment != "":
+		return TableURL{}, wrong(fieldTable, "%q: write a # of the path as %%23", text)
+	case err != nil:
+		return TableURL{}, wrong(fieldTable, "its query cannot be read; write name=value&name=value")
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		if path != "" && (part == "" || part == "." || part == "..") {
+			return TableURL{}, wrong(fieldTable, "%q: the path has a part %q", text, part)
+		}
+	}
+	for name, all := range values {
+		if len(all) > 1 {
+			return TableURL{}, wrong(fieldTable, "its query has %s twice", name)
+		}
+	}
+	return TableURL{Scheme: u.Scheme, Host: u.Host, Path: path, query: values.Encode()}, nil
+}
+
+// Local says whether the table is in a folder of this machine, which is Path then.
+func (u TableURL) Local() bool { return u.Scheme == SchemeFile }
+
+// Query is what follows the question mark.
+func (u TableURL) Query() url.Values {
+	values, err := url.ParseQuery(u.query)
+	if err != nil { // ParseTableURL has read it
+		return url.Values{}
+	}
+	return values
+}
+
+// String is the URL without its query: which table it is, not how it is reached. Of
+// files it is the path.
+func (u TableURL) String() string {
+	if u.Local() {
+		return u.Path
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/" + u.Path}).String()
+}
+
+// Location is the table's address as other engines write it, and the beginning of
+// the absolute paths in some files of a table: s3a:// for S3. It is empty where an
+// engine's address needs more than the URL says, as Azure's does.
+func (u TableURL) Location() string {
+	switch u.Scheme {
+	case SchemeFile:
+		return u.Path
+	case SchemeS3:
+		return strings.TrimSuffix("s3a://"+u.Host+"/"+u.Path, "/")
+	case SchemeAzure:
+		return ""
+	}
+	return strings.TrimSuffix(u.Scheme+"://"+u.Host+"/"+u.Path, "/")
+}

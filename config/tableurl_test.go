@@ -1,0 +1,43 @@
+package config_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/couch2hudi/couch2hudi/config"
+)
+
+func TestParseTableURL(t *testing.T) {
+	type want struct{ scheme, host, path, location, text string }
+	for text, w := range map[string]want{
+		"/data/t":              {"file", "", "/data/t", "/data/t", "/data/t"},
+		"t":                    {"file", "", "t", "t", "t"},
+		"./a/../b/":            {"file", "", "b", "b", "b"},
+		"file:///data/t":       {"file", "", "/data/t", "/data/t", "/data/t"},
+		"file://localhost/t/":  {"file", "", "/t", "/t", "/t"},
+		"file:///a%20b":        {"file", "", "/a b", "/a b", "/a b"},
+		"C:t":                  {"file", "", "C:t", "C:t", "C:t"},
+		"s3://bucket/a/t":      {"s3", "bucket", "a/t", "s3a://bucket/a/t", "s3://bucket/a/t"},
+		"s3://bucket/t/?x=y&a": {"s3", "bucket", "t", "s3a://bucket/t", "s3://bucket/t"},
+		"s3://bucket":          {"s3", "bucket", "", "s3a://bucket", "s3://bucket/"},
+		"gs://bucket/a%20b":    {"gs", "bucket", "a b", "gs://bucket/a b", "gs://bucket/a%20b"},
+		"azblob://box/t":       {"azblob", "box", "t", "", "azblob://box/t"},
+		"hdfs://nn:8020/lake":  {"hdfs", "nn:8020", "lake", "hdfs://nn:8020/lake", "hdfs://nn:8020/lake"},
+	} {
+		u, err := config.ParseTableURL(text)
+		if got := (want{u.Scheme, u.Host, u.Path, u.Location(), u.String()}); err != nil || got != w || u.Local() != (w.scheme == "file") {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	u, err := config.ParseTableURL("s3://b/t?region=eu-1&endpoint=http%3A%2F%2Fh%3A1")
+	if q := u.Query(); err != nil || q.Get("endpoint") != "http://h:1" || q.Get("region") != "eu-1" {
+		t.Errorf("%v, %v", q, err)
+	}
+	for _, text := range []string{"", "s4://bucket/t", "file://host/t", "file:///", "file://", "file:///t?x=1", "file:///t#x", "file:///%zz",
+		"s3:///t", "s3://b/t#x", "s3://b/a/../t", "s3://b/a//t", "s3://b/t?a=1&a=2", "s3://b/t?%zz", "s3://b/%zz?secret=hunter2", "s3://key:hunter2@b/t"} {
+		if got, err := config.ParseTableURL(text); !errors.Is(err, config.ErrConfig) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}
