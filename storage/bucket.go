@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type Event struct {
 type Bucket struct {
 	driver  Driver
 	observe func(Event)
+	locks   []Lock // what its writes are under
 }
 
 // New is a Bucket over d. Closing the Bucket closes d.
@@ -73,7 +75,8 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte) (Object, err
 }
 
 // PutIfAbsent stores data if nothing has the name, else ErrExist. Of any
-// number that race, in any number of processes, exactly one succeeds.
+// number that race, in any number of processes, exactly one succeeds. When the
+// store's answer is lost it is looked for: data that is there was put.
 func (b *Bucket) PutIfAbsent(ctx context.Context, name string, data []byte) (Object, error) {
 	return b.put(ctx, name, data, Cond{Absent: true})
 }
@@ -91,10 +94,28 @@ func (b *Bucket) PutIfMatch(ctx context.Context, name string, data []byte, etag 
 func (b *Bucket) put(ctx context.Context, name string, data []byte, cond Cond) (Object, error) {
 	var o Object
 	err := b.do(ctx, "put", name, func() (_ int64, err error) {
-		o, err = b.driver.Put(ctx, name, data, cond)
+		err = b.guarded(ctx, func(ctx context.Context) error {
+			o, err = b.settled(ctx, name, data, cond)
+			return err
+		})
 		return int64(len(data)), err
 	})
 	return o, err
+}
+
+// settled puts. A conditional put whose answer was lost took effect when the object
+// is what was to be put, and what it had to find is there no more: to put it again
+// would fail, and the caller would take himself for somebody else.
+func (b *Bucket) settled(ctx context.Context, name string, data []byte, cond Cond) (Object, error) {
+	o, err := b.driver.Put(ctx, name, data, cond)
+	if err == nil || cond == (Cond{}) || isDefinite(err) || ctx.Err() != nil {
+		return o, err
+	}
+	there, o, look := New(b.driver, nil).ReadVersion(ctx, name, int64(len(data)))
+	if look == nil && bytes.Equal(there, data) && (cond.ETag == "" || o.ETag != cond.ETag) {
+		return o, nil
+	}
+	return Object{}, err
 }
 
 // Create begins an upload of an object too large to hold in memory. Nothing is
@@ -105,15 +126,33 @@ func (b *Bucket) Create(ctx context.Context, name string, cond Cond) (Upload, er
 		return nil, fmt.Errorf("create %q: a condition is either absence or a version, not both", name)
 	}
 	var up Upload
+	lasting, done := b.under(ctx)
 	err := b.do(ctx, "create", name, func() (_ int64, err error) {
-		up, err = b.driver.Create(ctx, name, cond)
+		if err := b.valid(); err != nil {
+			return 0, err
+		}
+		up, err = b.driver.Create(lasting, name, cond)
 		return 0, err
 	})
 	if err != nil {
+		done()
 		return nil, err
 	}
-	do := func(op string, f func() (int64, error)) error { return b.do(ctx, op, name, f) }
-	return &upload{up: up, do: do, name: name}, nil
+	do := func(op string, f func() (int64, error)) error {
+		return b.do(ctx, op, name, func() (n int64, err error) {
+			if err := b.valid(); err != nil || op != "commit" {
+				if err == nil {
+					n, err = f()
+				}
+				return n, err
+			}
+			return n, b.guarded(ctx, func(context.Context) error {
+				n, err = f()
+				return err
+			})
+		})
+	}
+	return &upload{up: up, do: do, done: done, name: name}, nil
 }
 
 // List yields the objects whose names begin with prefix, in the byte order of
@@ -183,7 +222,7 @@ func (b *Bucket) listed(ctx context.Context, prefix string, list iter.Seq2[Objec
 // Delete removes one object, durably; ErrNotExist when there is none.
 func (b *Bucket) Delete(ctx context.Context, name string) error {
 	return b.do(ctx, "delete", name, func() (int64, error) {
-		return 0, b.driver.Delete(ctx, name)
+		return 0, b.guarded(ctx, func(ctx context.Context) error { return b.driver.Delete(ctx, name) })
 	})
 }
 
@@ -212,8 +251,10 @@ func (b *Bucket) Lock(ctx context.Context, name string) (Lock, error) {
 func (b *Bucket) Sweep(ctx context.Context) (int, error) {
 	n := 0
 	err := b.run("sweep", "", func() (_ int64, err error) {
-		n, err = b.driver.Sweep(ctx)
-		return 0, err
+		return 0, b.guarded(ctx, func(ctx context.Context) error {
+			n, err = b.driver.Sweep(ctx)
+			return err
+		})
 	})
 	return n, err
 }
@@ -225,7 +266,9 @@ func (b *Bucket) Prune(ctx context.Context, folder string) error {
 	if !ok {
 		return nil
 	}
-	return b.run("prune", folder, func() (int64, error) { return 0, p.Prune(ctx, folder) })
+	return b.run("prune", folder, func() (int64, error) {
+		return 0, b.guarded(ctx, func(ctx context.Context) error { return p.Prune(ctx, folder) })
+	})
 }
 
 // Close closes the driver.

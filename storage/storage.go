@@ -30,7 +30,7 @@ var (
 	// ErrLocked: somebody else, in this process or another, holds the lock.
 	ErrLocked = errors.New("locked by another process")
 	// ErrLost: the lock that was held is another's by now, or may soon be.
-	ErrLost = errors.New("the lock is lost")
+	ErrLost = errors.New("the lease is lost")
 	// ErrTooLarge: the object has more bytes than the caller allowed.
 	ErrTooLarge = errors.New("object is larger than allowed")
 	// ErrFinished: the upload was committed, aborted or had failed before.
@@ -113,28 +113,6 @@ type UnknownLister interface {
 	// its end.
 	ListUnknown(ctx context.Context, folder string, known func(name string) bool) iter.Seq2[Object, error]
 }
-
-// Lock is a lock that is held, for the life of the process unless the store can
-// only lend it for a time. Close lets it go, and only its first call does
-// anything.
-type Lock interface {
-	io.Closer
-	// Valid says whether nobody else can have the lock for margin from now on;
-	// else the error is an ErrLost. A lock that the kernel keeps is always valid.
-	// Whoever completes something under the lock asks right before, with more than
-	// the time that he gives the completing operation.
-	Valid(margin time.Duration) error
-}
-
-// NoLock is a Lock that keeps nobody out and is always valid: for a store without
-// conditional put, whose owner vouches that there is one writer.
-type NoLock struct{}
-
-// Valid implements Lock.
-func (NoLock) Valid(time.Duration) error { return nil }
-
-// Close implements Lock.
-func (NoLock) Close() error { return nil }
 
 // Upload is a large object being written. Exactly one of Commit or Abort must
 // be called; Abort after Commit does nothing.

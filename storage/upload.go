@@ -16,6 +16,8 @@ type upload struct {
 	written  int64
 	failed   error
 	finished bool
+	// done lets go of what the upload's context holds.
+	done func()
 }
 
 // Write implements io.Writer.
@@ -44,6 +46,7 @@ func (u *upload) Commit() (Object, error) {
 		return Object{}, fmt.Errorf("commit %q: %w", u.name, ErrFinished)
 	}
 	u.finished = true
+	defer u.done()
 	var o Object
 	called := false
 	err := u.do("commit", func() (_ int64, err error) {
@@ -69,6 +72,7 @@ func (u *upload) Abort() error {
 		return nil
 	}
 	u.finished = true
+	defer u.done()
 	// Not through do: an upload whose context is cancelled is still cleared away.
 	if err := u.up.Abort(); err != nil {
 		return fmt.Errorf("abort upload of %q: %w", u.name, err)

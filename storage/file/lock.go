@@ -93,7 +93,16 @@ func readHolder(f *os.File) string {
 type lock struct{ file *os.File }
 
 // Valid implements storage.Lock: the kernel takes the lock from nobody who lives.
-func (l *lock) Valid(time.Duration) error { return nil }
+func (l *lock) Valid() error { return nil }
+
+// Confirm implements storage.Lock.
+func (l *lock) Confirm(context.Context) error { return nil }
+
+// Held implements storage.Lock.
+func (l *lock) Held() context.Context { return context.Background() }
+
+// Doubt implements storage.Lock.
+func (l *lock) Doubt() {}
 
 // Close implements io.Closer; only the first call does anything.
 func (l *lock) Close() error {

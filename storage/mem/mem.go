@@ -194,7 +194,16 @@ func (d *Driver) Close() error { return nil }
 type lock struct{ release func() }
 
 // Valid implements storage.Lock: nothing but Close lets go.
-func (l *lock) Valid(time.Duration) error { return nil }
+func (l *lock) Valid() error { return nil }
+
+// Confirm implements storage.Lock.
+func (l *lock) Confirm(context.Context) error { return nil }
+
+// Held implements storage.Lock.
+func (l *lock) Held() context.Context { return context.Background() }
+
+// Doubt implements storage.Lock.
+func (l *lock) Doubt() {}
 
 // Close implements io.Closer; only the first call does anything.
 func (l *lock) Close() error {
