@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/couch2hudi/couch2hudi/compaction"
@@ -196,7 +197,9 @@ func TestServicesRetry(t *testing.T) {
 }
 
 // Who is stopped takes the run back; the next process runs the plan.
-func TestServicesStop(t *testing.T) {
+func TestServicesStop(t *testing.T) { synctest.Test(t, servicesStop) }
+
+func servicesStop(t *testing.T) {
 	w := newWorld(t, 6)
 	for range 3 {
 		w.commit(14)
@@ -218,8 +221,9 @@ func TestServicesStop(t *testing.T) {
 	}
 	stopped := make(chan bool)
 	go func() { s.Stop(); close(stopped) }()
+	synctest.Wait() // the run is told, before it goes on
+	close(goOn)
 	go func() {
-		close(goOn)
 		for range reached { // as many slices as it still merges
 		}
 	}()
