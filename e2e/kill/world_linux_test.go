@@ -45,7 +45,7 @@ const withheldID = "withheld"
 
 func newWorld(t *testing.T, seed uint64, l layout) *world {
 	t.Helper()
-	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 9)), layout: l, places: map[string]map[string]bool{}}
+	w := &world{t: t, rand: rand.New(&shared{pcg: rand.NewPCG(seed, 9)}), layout: l, places: map[string]map[string]bool{}}
 	var err error
 	w.server, err = couchfake.Start(couchfake.Options{Seed: seed, Trace: w.trace})
 	if err != nil {
@@ -239,6 +239,18 @@ func dayOf(t *testing.T, d couchfake.Doc) string {
 		t.Fatal(err)
 	}
 	return doc.Day
+}
+
+// shared is a source of random numbers for the test and for what runs beside it.
+type shared struct {
+	mu  sync.Mutex
+	pcg *rand.PCG
+}
+
+func (s *shared) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pcg.Uint64()
 }
 
 // busy changes the database until stop is called, in bursts of which there are
