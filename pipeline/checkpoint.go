@@ -98,7 +98,7 @@ func (p *Ingest) checkColumns(ctx context.Context, v *table.View) error {
 // declared now: an error of normalize.ErrDeclared where one was lost. It says
 // whether there is such a note.
 func CheckMasks(ctx context.Context, v *table.View, n *normalize.Normalizer) (noted bool, err error) {
-	text, at, err := masksOf(ctx, v)
+	text, at, err := ownNote(ctx, v, commitmeta.ExtraMasks)
 	if err != nil || text == "" {
 		return false, err
 	}
@@ -112,19 +112,20 @@ func CheckMasks(ctx context.Context, v *table.View, n *normalize.Normalizer) (no
 	return true, nil
 }
 
-// masksOf is the note of our newest commit. The archive is only read when no
-// commit of ours stands before it: most tables have no such note anywhere.
-func masksOf(ctx context.Context, v *table.View) (string, hudi.Time, error) {
+// ownNote is what our newest commit says under a key that every later one repeats,
+// and its instant. The archive is only read when no commit of ours stands before it:
+// most tables have no such note anywhere, and archives grow.
+func ownNote(ctx context.Context, v *table.View, key string) (string, hudi.Time, error) {
 	for _, i := range slices.Backward(v.Writes()) {
 		b, err := v.Body(ctx, i)
 		if err != nil {
 			return "", "", err
 		}
 		if b.Extra[commitmeta.ExtraLayout] != "" {
-			return b.Extra[commitmeta.ExtraMasks], i.Time, nil
+			return b.Extra[key], i.Time, nil
 		}
 	}
-	text, at, _, err := v.Extra(ctx, commitmeta.ExtraMasks)
+	text, at, _, err := v.Extra(ctx, key)
 	return text, at.Time, err
 }
 

@@ -22,18 +22,18 @@ type FilterNote struct {
 	Before string `json:"before,omitempty"`
 }
 
-// ReadFilter is what the newest commit that says something of a filter says.
+// ReadFilter is what our newest commit says of a filter.
 func ReadFilter(ctx context.Context, v *table.View) (FilterNote, error) {
-	text, at, found, err := v.Extra(ctx, commitmeta.ExtraFilter)
+	text, at, err := ownNote(ctx, v, commitmeta.ExtraFilter)
 	if err != nil {
 		return FilterNote{}, fmt.Errorf("find the last filter: %w", err)
 	}
 	var n FilterNote
-	if !found {
+	if text == "" {
 		return n, nil
 	}
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
-		return n, fmt.Errorf("filter of commit %s: %w", at.Time, err)
+		return n, fmt.Errorf("filter of commit %s: %w", at, err)
 	}
 	return n, nil
 }

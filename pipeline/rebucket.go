@@ -76,12 +76,14 @@ func carried(ctx context.Context, v *table.View, p Pins) (map[string]string, err
 			extra[key] = value
 		}
 	}
-	masks, _, err := masksOf(ctx, v)
-	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", commitmeta.ExtraMasks, err)
-	}
-	if masks != "" {
-		extra[commitmeta.ExtraMasks] = masks
+	for _, key := range []string{commitmeta.ExtraMasks, commitmeta.ExtraFilter} {
+		value, _, err := ownNote(ctx, v, key)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", key, err)
+		}
+		if value != "" {
+			extra[key] = value
+		}
 	}
 	maps.Copy(extra, map[string]string{commitmeta.ExtraOrdering: or(p.Ordering, OrderingLeafSum), commitmeta.ExtraLayout: p.encode()})
 	return extra, nil

@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
+	"github.com/couch2hudi/couch2hudi/filter"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/rebucket"
@@ -256,4 +258,30 @@ func TestRebucketCrashSweep(t *testing.T) {
 		t.Fatalf("%d crashes left the old number, %d the new one", old, newer)
 	}
 	t.Logf("%d crashes left the old number, %d the new one", old, newer)
+}
+
+// What a table says of its filter stands in the commit that rebuckets it, as in
+// every other.
+func TestRebucketKeepsTheFilter(t *testing.T) {
+	w := newWorld(t, 11)
+	w.partitioned, w.hard = true, true
+	only, err := filter.Compile("n >= 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.shape = func(o *normalize.Options) { o.Filter = only }
+	w.buckets(2)
+	w.round(40)
+	w.must(w.ingest(w.driver))
+	before, err := pipeline.ReadFilter(t.Context(), w.view())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.rebucket(w.driver, rebucket.Options{Buckets: 4}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := pipeline.ReadFilter(t.Context(), w.view())
+	if err != nil || after != before || after.Filter == "" {
+		t.Errorf("%+v, %v; before %+v", after, err, before)
+	}
 }

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,8 +20,9 @@ func TestRequests(t *testing.T) {
 	for _, buckets := range []int{0, 4} {
 		t.Run(fmt.Sprintf("buckets=%d", buckets), func(t *testing.T) {
 			var mu sync.Mutex
-			lists, all := 0, 0
+			lists, all, archived := 0, 0, 0
 			var listed, asked []int
+			var atFirst *int
 			s := &secondly{tb: t, buckets: buckets, fresh: 1, first: 500, services: compaction.Options{
 				Mode:    compaction.Inline,
 				Policy:  compaction.Policy{MaxAge: 200 * time.Second, MinGap: 20 * time.Second},
@@ -33,6 +35,9 @@ func TestRequests(t *testing.T) {
 				if e.Op == "list" {
 					lists++
 				}
+				if strings.Contains(e.Name, "/archived/") {
+					archived++
+				}
 				all++
 			}
 			s.committed = func(int) {
@@ -40,9 +45,18 @@ func TestRequests(t *testing.T) {
 				defer mu.Unlock()
 				listed, asked = append(listed, lists), append(asked, all)
 				lists, all = 0, 0
+				if atFirst == nil {
+					n := archived
+					atFirst = &n
+				}
 			}
 			s.open()
 			s.run(commits)
+			archived, atFirst = 0, nil
+			s.run(1)
+			if *atFirst > 0 {
+				t.Errorf("a start asks %d times for what is archived", *atFirst)
+			}
 			early, late := asked[window:2*window], asked[len(asked)-window:]
 			if n := median(listed[window:]); n != 1 {
 				t.Errorf("the usual commit lists %d times", n)

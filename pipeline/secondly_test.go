@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"io/fs"
+	"iter"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -42,6 +43,8 @@ type secondly struct {
 	index         index.Index
 	server        *server
 	docs, commits int
+	// starts is the CPU that went into starting anew.
+	starts time.Duration
 }
 
 const rowsASecond = 10
@@ -84,40 +87,51 @@ func (s *secondly) open() {
 // run makes so many commits.
 func (s *secondly) run(commits int) {
 	s.tb.Helper()
-	ctx, stop := context.WithCancel(s.tb.Context())
-	defer stop()
-	source := openBench(s.tb, s.server.url)
-	defer func() { _ = source.Close() }()
-	n, err := normalize.New(normalize.Options{Table: "docs", Deletes: normalize.Hard})
-	s.must(err)
-	s.services.Table, s.services.Clock = s.table, s.now
-	s.services.Events.Failed = func(what string, err error, _ time.Duration) { s.tb.Errorf("%s: %v", what, err) }
-	services := compaction.New(s.services)
-	until := s.commits + commits
-	if s.docs == 0 {
-		until++ // one for all that is there already
+	for range s.each(commits) {
 	}
-	committed := func(pipeline.Progress) {
-		s.ticks.Add(1)
-		if s.commits++; s.committed != nil {
-			s.committed(s.commits)
-		}
-		if s.commits == until {
-			stop()
-		}
-	}
-	for ctx.Err() == nil {
-		rows := rowsASecond
-		s.server.ask("mix %d %d %d %d", s.docs, s.fresh, s.first, s.gone)
-		if s.docs == 0 {
-			s.docs, rows = s.first, s.first
-		} else {
-			s.docs += mixed * s.fresh / mixEvery
-		}
-		p, err := pipeline.New(ctx, pipeline.Options{Source: source, Table: s.table, Normalizer: n, Once: true, MaxRows: rows,
-			Index: s.index, Writer: writer.Options{Buckets: s.buckets}, Clock: s.now, Services: services, Events: pipeline.Events{Committed: committed}})
+}
+
+// each makes so many commits and yields the number of each. Between two of them nothing of it runs but the feed.
+func (s *secondly) each(commits int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		s.tb.Helper()
+		ctx, stop := context.WithCancel(s.tb.Context())
+		defer stop()
+		source := openBench(s.tb, s.server.url)
+		defer func() { _ = source.Close() }()
+		n, err := normalize.New(normalize.Options{Table: "docs", Deletes: normalize.Hard})
 		s.must(err)
-		s.must(p.Run(ctx))
+		s.services.Table, s.services.Clock = s.table, s.now
+		s.services.Events.Failed = func(what string, err error, _ time.Duration) { s.tb.Errorf("%s: %v", what, err) }
+		services := compaction.New(s.services)
+		until := s.commits + commits
+		if s.docs == 0 {
+			until++ // one for all that is there already
+		}
+		committed := func(pipeline.Progress) {
+			s.ticks.Add(1)
+			if s.commits++; s.committed != nil {
+				s.committed(s.commits)
+			}
+			if !yield(s.commits) || s.commits == until {
+				stop()
+			}
+		}
+		for ctx.Err() == nil {
+			rows := rowsASecond
+			s.server.ask("mix %d %d %d %d", s.docs, s.fresh, s.first, s.gone)
+			if s.docs == 0 {
+				s.docs, rows = s.first, s.first
+			} else {
+				s.docs += mixed * s.fresh / mixEvery
+			}
+			before := cpuTime()
+			p, err := pipeline.New(ctx, pipeline.Options{Source: source, Table: s.table, Normalizer: n, Once: true, MaxRows: rows,
+				Index: s.index, Writer: writer.Options{Buckets: s.buckets}, Clock: s.now, Services: services, Events: pipeline.Events{Committed: committed}})
+			s.must(err)
+			s.starts += cpuTime() - before
+			s.must(p.Run(ctx))
+		}
 	}
 }
 
