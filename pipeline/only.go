@@ -54,6 +54,14 @@ func (s *onlyPurger) Read(ctx context.Context, ids []string) ([]changes.Change, 
 	return s.routes.only(s.table, cs)
 }
 
+// Gap implements changes.Gapped.
+func (s *only) Gap() error {
+	if g, knows := s.Source.(changes.Gapped); knows {
+		return g.Gap()
+	}
+	return nil
+}
+
 // Next implements changes.Source.
 func (s *only) Next(ctx context.Context, after changes.Position, limit changes.Limit) (changes.Batch, error) {
 	b, err := s.Source.Next(ctx, after, limit)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/commitmeta"
@@ -62,6 +63,17 @@ type VerifyOptions struct {
 	// TempDir.
 	Memory  int64
 	TempDir string
+	// TempFile opens temporary files in place of TempDir; for tests.
+	TempFile func() (reader.TempFile, error)
+	// AsShown takes the feed's word for everything, though the source could be asked
+	// for single documents: for a source that shows others there than in its feed, as one
+	// with a selector does.
+	AsShown bool
+	// Pause is how long what seems to differ is left alone before it is looked at again;
+	// 3 s by default.
+	Pause time.Duration
+	// Sleep waits; for tests.
+	Sleep func(context.Context, time.Duration) error
 	// Samples is how many documents of each difference are named.
 	Samples int
 	// Found is told of each difference, in the order of ids. May be nil.
@@ -76,8 +88,12 @@ type Verified struct {
 	Documents int64 `json:"documents"`
 	Rows      int64 `json:"rows"`
 	Equal     int64 `json:"equal"`
-	// Moving changed after the table's position: what is due is not there yet.
+	// Moving changed after the table's position, or while it was looked at: what is due is
+	// not there yet.
 	Moving int64 `json:"moving"`
+	// Settled are those of Equal that the feed showed otherwise, in an older state, and
+	// the source itself did not: the feed was one of a copy that is behind.
+	Settled int64 `json:"settled"`
 	// Rejected are documents that become no row (quarantine).
 	Rejected int64 `json:"rejected"`
 	// Different are the documents of each difference.
@@ -122,6 +138,16 @@ type verifier struct {
 	hash []byte
 	// now is the document that the merge is at.
 	now document
+	// due is the position up to which the table must have everything.
+	due changes.Position
+	// purgeSeq is the table's; purged are those that purges named since, or nil when
+	// the source does not say.
+	purgeSeq string
+	purged   map[string]bool
+	// doubts are documents that seem to differ, to be looked at again; nil when what
+	// seems so counts. doubtful is how many there are.
+	doubts   *reader.Sorter
+	doubtful int64
 }
 
 // document is what was found of one id.
@@ -132,6 +158,8 @@ type document struct {
 	// rows are the table's, in any partition.
 	rows             []entry
 	inSource, moving bool
+	// doubted: it was looked at before; changed: it was another one then.
+	doubted, changed bool
 }
 
 // entry is one state of a document, as it is sorted.
@@ -155,25 +183,37 @@ const (
 	isHard
 	isRejected
 	anyPartition
+	// isDoubt: the entry is of a document that is looked at again.
+	isDoubt
 )
 
 // Verify compares a source with a table, document by document, in bounded memory:
 // both are read once, sorted by id on disk, and compared in that order. Documents
 // that changed after the position of the table's last commit are moving, and no
-// difference.
+// difference. A source that can be asked for single documents is asked, some time
+// later, for those that seem to differ: its feed may show an older state than it has.
 func Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
 	v := &verifier{o: o, out: Verified{Instant: o.View.Last(), Different: map[Difference]int64{}, Samples: []Sample{}}}
 	if err := v.columns(ctx); err != nil {
 		return v.out, err
 	}
-	v.sorter = reader.NewSorter(reader.Options{Memory: o.Memory, TempDir: o.TempDir})
+	if v.o.Pause <= 0 {
+		v.o.Pause = lookPause
+	}
+	if v.o.Sleep == nil {
+		v.o.Sleep = sleep
+	}
+	v.sorter = reader.NewSorter(reader.Options{Memory: o.Memory, TempDir: o.TempDir, TempFile: o.TempFile})
 	err := v.run(ctx)
-	return v.out, errors.Join(err, v.sorter.Close())
+	err = errors.Join(err, v.sorter.Close())
+	if v.doubts != nil {
+		err = errors.Join(err, v.doubts.Close())
+	}
+	return v.out, err
 }
 
-func (v *verifier) run(ctx context.Context) error {
-	due, err := v.due(ctx)
-	if err != nil {
+func (v *verifier) run(ctx context.Context) (err error) {
+	if v.due, err = v.position(ctx); err != nil {
 		return err
 	}
 	if err := v.readTable(ctx); err != nil {
@@ -183,13 +223,13 @@ func (v *verifier) run(ctx context.Context) error {
 		return fmt.Errorf("read source: %w", err)
 	}
 	// Last, so that all is in it that changed while the two were read.
-	if err := v.readMoving(ctx, due); err != nil {
+	if err := v.readMoving(ctx); err != nil {
 		return fmt.Errorf("read what changed: %w", err)
 	}
-	if err := v.sorter.All(func(_ int, r *hudi.Record) error { return v.merge(ctx, r) }); err != nil {
-		return err
+	if purger, asks := v.o.Source.(changes.Purger); asks && !v.o.AsShown {
+		return v.twice(ctx, purger)
 	}
-	return v.judge(ctx)
+	return v.merged(ctx, v.judge)
 }
 
 func (v *verifier) columns(ctx context.Context) error {
@@ -218,8 +258,8 @@ func (v *verifier) columns(ctx context.Context) error {
 	return nil
 }
 
-// due is the position up to which the table must have everything.
-func (v *verifier) due(ctx context.Context) (changes.Position, error) {
+// position is the one up to which the table must have everything.
+func (v *verifier) position(ctx context.Context) (changes.Position, error) {
 	id, err := v.o.Source.Identify(ctx)
 	if err != nil {
 		return "", fmt.Errorf("identify source: %w", err)
@@ -248,6 +288,7 @@ func (v *verifier) due(ctx context.Context) (changes.Position, error) {
 		return "", fmt.Errorf("%w: %s %q was created at %s, the checkpoint of commit %s is of the one created at %s",
 			changes.ErrRecreated, id.Kind, id.Name, id.Incarnation, at.Time, s.Incarnation)
 	}
+	v.purgeSeq = s.PurgeSeq
 	switch {
 	case s.Kind == id.Kind:
 		return changes.Position(s.Position()), nil
@@ -258,7 +299,7 @@ func (v *verifier) due(ctx context.Context) (changes.Position, error) {
 }
 
 func (v *verifier) readTable(ctx context.Context) error {
-	for r, err := range reader.Snapshot(ctx, v.o.View, reader.Options{IncludeDeletes: true, Memory: v.o.Memory}) {
+	for r, err := range reader.Snapshot(ctx, v.o.View, reader.Options{IncludeDeletes: true, Memory: v.o.Memory, TempDir: v.o.TempDir, TempFile: v.o.TempFile}) {
 		if err != nil {
 			return err
 		}
@@ -283,6 +324,9 @@ func (v *verifier) each(ctx context.Context, at changes.Position, yield func(cha
 			return err
 		}
 		if at = b.Last; b.CaughtUp {
+			if g, knows := v.o.Source.(changes.Gapped); knows { // what is missing there would be extra in the table
+				return g.Gap()
+			}
 			return nil
 		}
 	}
@@ -308,8 +352,8 @@ func (v *verifier) readSource(ctx context.Context) error {
 	})
 }
 
-func (v *verifier) readMoving(ctx context.Context, from changes.Position) error {
-	return v.each(ctx, from, func(b changes.Batch) error {
+func (v *verifier) readMoving(ctx context.Context) error {
+	err := v.each(ctx, v.due, func(b changes.Batch) error {
 		for i := range b.Changes {
 			if err := v.add(b.Changes[i].ID, entry{flags: isMoving}); err != nil {
 				return err
@@ -317,6 +361,22 @@ func (v *verifier) readMoving(ctx context.Context, from changes.Position) error 
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	purger, lists := v.o.Source.(changes.Purger)
+	if !lists {
+		return nil
+	}
+	ids, _, err := purger.Purged(ctx, v.purgeSeq)
+	if err != nil {
+		return fmt.Errorf("read purges: %w", err)
+	}
+	v.purged = make(map[string]bool, len(ids))
+	for _, id := range ids {
+		v.purged[id] = true
+	}
+	return nil
 }
 
 // entry is what is compared of a row.
@@ -360,10 +420,12 @@ func (v *verifier) sum(row hudi.Row) string {
 	return string(sum[:])
 }
 
-func (v *verifier) add(id string, e entry) error {
+func (v *verifier) add(id string, e entry) error { return v.keep(v.sorter, id, e) }
+
+func (v *verifier) keep(in *reader.Sorter, id string, e entry) error {
 	r := hudi.Record{Key: hudi.Key{Record: id}, Order: e.order,
 		Row: hudi.Row{hudi.Int(e.flags), hudi.String(e.rev), hudi.String(e.partition), hudi.String(e.hash)}}
-	if err := v.sorter.Add(0, &r); err != nil {
+	if err := in.Add(0, &r); err != nil {
 		return fmt.Errorf("sort: %w", err)
 	}
 	return nil

@@ -11,22 +11,39 @@ import (
 	"github.com/couch2hudi/couch2hudi/index"
 )
 
-// merge takes the next entry in the order of ids.
-func (v *verifier) merge(ctx context.Context, r *hudi.Record) error {
-	if !v.now.begun || r.Key.Record != v.now.id {
-		if err := v.judge(ctx); err != nil {
-			return err
+// merged gives each document, in the order of ids, to a judge.
+func (v *verifier) merged(ctx context.Context, judge func(context.Context, *document) error) error {
+	end := func() error {
+		if !v.now.begun {
+			return nil
 		}
-		v.now = document{id: strings.Clone(r.Key.Record), begun: true, rows: v.now.rows[:0]}
+		return judge(ctx, &v.now)
 	}
-	v.now.take(entry{flags: r.Row[0].Int(), order: r.Order, rev: strings.Clone(r.Row[1].Text()),
-		partition: strings.Clone(r.Row[2].Text()), hash: strings.Clone(r.Row[3].Text())})
-	return nil
+	err := v.sorter.All(func(_ int, r *hudi.Record) error {
+		if !v.now.begun || r.Key.Record != v.now.id {
+			if err := end(); err != nil {
+				return err
+			}
+			v.now = document{id: strings.Clone(r.Key.Record), begun: true, rows: v.now.rows[:0]}
+		}
+		v.now.take(entry{flags: r.Row[0].Int(), order: r.Order, rev: strings.Clone(r.Row[1].Text()),
+			partition: strings.Clone(r.Row[2].Text()), hash: strings.Clone(r.Row[3].Text())})
+		return nil
+	})
+	if err == nil {
+		err = end()
+	}
+	v.now = document{}
+	return err
 }
 
 // take adds an entry to a document. Of several in the source the newest counts, of
 // equal ones the later.
 func (d *document) take(e entry) {
+	if e.is(isDoubt) {
+		d.doubted = true
+		e.flags &^= isDoubt
+	}
 	switch {
 	case e.flags&isMoving != 0:
 		d.moving = true
@@ -39,12 +56,8 @@ func (d *document) take(e entry) {
 
 func (e *entry) is(flag int32) bool { return e.flags&flag != 0 }
 
-// judge ends the document that the merge is at.
-func (v *verifier) judge(ctx context.Context) error {
-	d := &v.now
-	if !d.begun {
-		return nil
-	}
+// judge counts a document as it stands.
+func (v *verifier) judge(ctx context.Context, d *document) error {
 	if d.inSource {
 		v.out.Documents++
 	}
@@ -59,7 +72,7 @@ func (v *verifier) judge(ctx context.Context) error {
 			v.out.Equal++
 		}
 		return nil
-	case d.moving:
+	case v.coming(d, row):
 		v.out.Moving++
 		return nil
 	}
@@ -75,6 +88,13 @@ func (v *verifier) judge(ctx context.Context) error {
 		return nil
 	}
 	return v.o.Found(ctx, diff, d.id)
+}
+
+// coming says that run has yet to bring what differs: it was shown after the table's
+// position, and is newer than the row. A feed that goes back shows old states there, too, which
+// say nothing of a row that is not older; only a purge lets such a row fall behind.
+func (v *verifier) coming(d *document, row *entry) bool {
+	return d.changed || d.moving && (row == nil || !d.inSource || row.order < d.source.order || v.purged == nil || v.purged[d.id])
 }
 
 func (e *entry) side() *Side {

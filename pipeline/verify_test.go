@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
@@ -21,24 +22,36 @@ import (
 // verify compares the world's table with its database; through watch, when set.
 func (w *world) verify(o pipeline.VerifyOptions) pipeline.Verified {
 	w.t.Helper()
-	source, done := w.source()
-	defer done()
-	var none []pipeline.Progress
-	made := w.options(source, nil, "", &none)
-	o.Source, o.View, o.Normalizer, o.Stay, o.Scope = source, w.view(), made.Normalizer, made.Stay, made.Scope
-	if o.Samples == 0 {
-		o.Samples = 100
-	}
-	got, err := pipeline.Verify(w.t.Context(), o)
+	got, err := w.verified(o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return got
 }
 
+func (w *world) verified(o pipeline.VerifyOptions) (pipeline.Verified, error) {
+	w.t.Helper()
+	source, done := w.source()
+	defer done()
+	var none []pipeline.Progress
+	made := w.options(source, nil, "", &none)
+	if o.Sleep == nil {
+		o.Sleep = func(context.Context, time.Duration) error { return nil }
+	}
+	o.Source, o.View, o.Normalizer, o.Stay, o.Scope = source, w.view(), made.Normalizer, made.Stay, made.Scope
+	if o.Samples == 0 {
+		o.Samples = 100
+	}
+	return pipeline.Verify(w.t.Context(), o)
+}
+
 func (w *world) source() (changes.Source, func()) {
 	w.t.Helper()
-	follower, err := couchdb.Open(w.t.Context(), couchdb.Options{URL: w.server.URL() + "/docs", BatchRows: 50, SeqInterval: 7})
+	o := couchdb.Options{URL: w.server.URL() + "/docs", BatchRows: 50, SeqInterval: 7}
+	if w.follow != nil {
+		w.follow(&o)
+	}
+	follower, err := couchdb.Open(w.t.Context(), o)
 	if err != nil {
 		w.t.Fatal(err)
 	}

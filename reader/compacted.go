@@ -51,7 +51,7 @@ func compacted(ctx context.Context, v *table.View, s hudi.Slice, target *hudi.Sc
 		const parts = 2 // the logs, and a base file that is not in order
 		c := &compacter{merger: m, tally: t}
 		c.logs.budget, c.rows.budget = o.memory()/parts, o.memory()/parts
-		c.logs.spill.dir, c.rows.spill.dir = o.TempDir, o.TempDir
+		c.logs.spill, c.rows.spill = o.spill(), o.spill()
 		going, err := c.run(ctx, yield)
 		if closed := errors.Join(c.logs.close(), c.rows.close()); closed != nil {
 			err = errors.Join(err, closed)

@@ -29,7 +29,7 @@ type entry struct {
 }
 
 func newNewest(o Options) *newest {
-	return &newest{index: map[string]int32{}, rows: pages{file: spillFile{dir: o.TempDir}, budget: o.memory()}}
+	return &newest{index: map[string]int32{}, rows: pages{file: o.spill(), budget: o.memory()}}
 }
 
 // add merges a version that comes after all those added before.

@@ -152,7 +152,7 @@ func testNewest(t *testing.T, memory int64) {
 }
 
 func TestPagesSpill(t *testing.T) {
-	p := pages{file: spillFile{dir: t.TempDir()}, budget: 3 * smallPage}
+	p := pages{file: Options{TempDir: t.TempDir()}.spill(), budget: 3 * smallPage}
 	var at []place
 	for i := range 2000 {
 		a, err := p.add(fmt.Appendf(nil, "row %d %s", i, strings.Repeat("x", i%300)))
@@ -187,17 +187,17 @@ func TestPagesSpill(t *testing.T) {
 }
 
 func TestPagesReportFaults(t *testing.T) {
-	p := pages{file: spillFile{dir: filepath.Join(t.TempDir(), "missing")}}
+	p := pages{file: Options{TempDir: filepath.Join(t.TempDir(), "missing")}.spill()}
 	if _, err := p.add([]byte("x")); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("no folder for temporary files: %v", err)
 	}
-	p = pages{file: spillFile{dir: t.TempDir()}}
+	p = pages{file: Options{TempDir: t.TempDir()}.spill()}
 	at, err := p.add([]byte("hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.file.file.Truncate(2); err != nil {
-		t.Fatal(err)
+	if f, ok := p.file.file.(tempFile); !ok || f.Truncate(2) != nil {
+		t.Fatal("it cannot be cut short")
 	}
 	if _, err := p.get(at); err == nil {
 		t.Fatal("a file cut short was not noticed")

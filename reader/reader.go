@@ -29,6 +29,9 @@ type Options struct {
 	// TempDir is the folder for temporary files; the system's by default. They
 	// are gone when the reading ends, however it ends.
 	TempDir string
+	// TempFile opens a temporary file that is gone once it is closed; one in TempDir
+	// by default. For tests.
+	TempFile func() (TempFile, error)
 	// Columns are the data columns to read; all by default.
 	Columns []string
 	// Schema, when set, takes the place of the table's at the time that is read:

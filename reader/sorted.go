@@ -17,9 +17,9 @@ type Sorter struct {
 	older int64
 }
 
-// NewSorter makes a sorter; of the options Memory and TempDir matter. Close it.
+// NewSorter makes a sorter; of the options Memory, TempDir and TempFile matter. Close it.
 func NewSorter(o Options) *Sorter {
-	return &Sorter{s: sorter{budget: o.memory(), spill: spillFile{dir: o.TempDir}}}
+	return &Sorter{s: sorter{budget: o.memory(), spill: o.spill()}}
 }
 
 // Add takes a row and copies it: it may be reused afterwards.

@@ -21,9 +21,10 @@ const readAtOnce = 100
 var _ changes.Purger = (*Source)(nil)
 
 // Read implements changes.Purger: each document as the feed would show it, in
-// the server's order, then those that it does not hold. It retries until ctx
-// is done and moves no position: what it returns may be newer than what Next
-// has shown. Design documents are read too.
+// the server's order, then those that it does not show. All leaves of each are
+// asked for beside it, of several copies of its shard: where they are newer than
+// what the feed's copy has, they count. It retries until ctx is done and moves no position: what it
+// returns may be newer than what Next has shown. Design documents are read too.
 func (s *Source) Read(ctx context.Context, ids []string) ([]changes.Change, error) {
 	ctx, leave, err := s.calls.Enter(ctx)
 	if err != nil {
@@ -41,7 +42,11 @@ func (s *Source) Read(ctx context.Context, ids []string) ([]changes.Change, erro
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, withAbsent(got, ids[:n])...)
+		got = withAbsent(got, ids[:n])
+		if err := s.confirm(ctx, got); err != nil {
+			return nil, err
+		}
+		out = append(out, got...)
 		ids = ids[n:]
 	}
 	return out, nil

@@ -72,6 +72,76 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A feed of a copy that missed writes shows documents as they were: what is read again
+// is of all copies.
+func TestReadBesideStaleFeed(t *testing.T) {
+	w := newWorld(t, couchdb.Options{Sleep: options(newServer(t)).Sleep})
+	ids := []string{"changed", "conflict", "deleted", "purged", "same", "new", "_design/d", "a/b +ü"}
+	for _, id := range ids {
+		if id != "new" {
+			w.Put(t, id, `{"n":1}`)
+		}
+	}
+	past := w.db.Snapshot()
+	for _, id := range []string{"changed", "new", "_design/d", "a/b +ü"} {
+		w.Put(t, id, `{"n":2,"deep":{"_rev":"9-x","_deleted":true}}`)
+	}
+	if err := w.db.Replicate("conflict", []couchfake.Rev{{Gen: 1, Hash: "0"}}, []byte(`{"n":3}`)); err != nil {
+		t.Fatal(err)
+	}
+	w.Delete(t, "deleted")
+	w.db.Purge("purged")
+	read := func() map[string]changes.Change {
+		t.Helper()
+		src, ok := w.Open(t).(*couchdb.Source)
+		if !ok {
+			t.Fatal("not a couchdb.Source")
+		}
+		defer func() { _ = src.Close() }()
+		cs, err := src.Read(t.Context(), ids)
+		if err != nil || len(cs) != len(ids) {
+			t.Fatalf("%v, %v", cs, err)
+		}
+		got := map[string]changes.Change{}
+		for _, c := range cs {
+			got[c.ID] = c
+		}
+		return got
+	}
+	truth := read()
+	w.db.ServeStale(past)
+	for name, order := range map[string]couchfake.Spoil{"healthy": {}, "fails": {Status: 503}, "cut": {Bytes: 10, Cut: true}} {
+		if name != "healthy" {
+			w.server.Control(couchfake.Match{Endpoint: couchfake.Document}, order, 3)
+		}
+		got := read()
+		for _, id := range ids {
+			g, want := got[id], truth[id]
+			if id == "purged" { // its copy may be the one that is ahead
+				if g.Absent || g.Seq == "" {
+					t.Errorf("%s: %+v", name, g)
+				}
+				continue
+			}
+			stale := id != "same"
+			if (g.Seq == "") != stale {
+				t.Errorf("%s: %q has the sequence %q", name, id, g.Seq)
+			}
+			g.Seq, want.Seq = "", ""
+			slices.SortFunc(g.Leaves, func(a, b changes.Rev) int { return strings.Compare(a.Hash, b.Hash) })
+			slices.SortFunc(want.Leaves, func(a, b changes.Rev) int { return strings.Compare(a.Hash, b.Hash) })
+			if fmt.Sprint(g) != fmt.Sprint(want) {
+				t.Errorf("%s: %q is\n%+v\nwant\n%+v", name, id, g, want)
+			}
+		}
+	}
+	// A server that never answers the question, or not with leaves: what the feed shows.
+	w.server.Control(couchfake.Match{Endpoint: couchfake.Document}, couchfake.Spoil{Status: 500}, -1)
+	if got := read(); got["changed"].Rev.Generation != 1 || !got["new"].Absent {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestPurged(t *testing.T) {
 	w := newWorld(t, couchdb.Options{Sleep: options(newServer(t)).Sleep})
 	src, ok := w.Open(t).(changes.Purger)

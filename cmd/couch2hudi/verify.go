@@ -32,6 +32,7 @@ type verifyFlags struct {
 	format  string
 	samples int
 	repair  bool
+	pause   time.Duration
 }
 
 func newVerify(s streams) *cobra.Command {
@@ -46,7 +47,9 @@ Give it the config of run: another one makes other rows.
 
 Both are read once, sorted by id in temporary files, and compared in bounded
 memory. A run may go on meanwhile: what changed after the table's newest commit
-is counted as moving, and is no difference. It ends with 6 when there are others.
+is counted as moving, and is no difference. What seems to differ is read again
+after --pause, document by document: a feed may be one of a copy that is behind.
+It ends with 6 when there are differences then.
 
 --repair reads the documents that differ again and commits them alone, through
 the index as run does. It needs the table's lease: stop run before. Then it
@@ -62,8 +65,8 @@ compares once more.`,
 			switch {
 			case f.format != formatText && f.format != formatJSON:
 				return &usageError{err: fmt.Errorf("--format is %q, want text or json", f.format), command: c.CommandPath()}
-			case f.samples < 0:
-				return &usageError{err: errors.New("--samples is less than 0"), command: c.CommandPath()}
+			case f.samples < 0, f.pause < 0:
+				return &usageError{err: errors.New("--samples or --pause is less than 0"), command: c.CommandPath()}
 			}
 			return verify(c.Context(), s, cfg, f)
 		},
@@ -75,6 +78,7 @@ compares once more.`,
 	c.Flags().Int("buckets", d.Table.Buckets, "with --index bucket: the table's")
 	c.Flags().StringVar(&f.format, "format", formatText, "text or json")
 	c.Flags().IntVar(&f.samples, "samples", 10, "how many documents of each difference are named")
+	c.Flags().DurationVar(&f.pause, "pause", 3*time.Second, "how long to wait before what seems to differ is read again")
 	c.Flags().BoolVar(&f.repair, "repair", false, "read the documents that differ again and commit them")
 	c.Flags().String("log-format", "", "text or json (default: text on a terminal, else json)")
 	c.Flags().String("log-level", d.Log.Level, "debug, info, warn or error")
@@ -203,7 +207,9 @@ func (v *verification) compare(ctx context.Context, found func(context.Context, 
 		return none, err
 	}
 	o := pipeline.VerifyOptions{Source: v.source, View: view, Normalizer: n, Name: v.cfg.Source.Name,
-		Stay: v.cfg.Table.Partition.Moves == config.MovesStay, Memory: int64(v.cfg.Memory) / verifyShare, Samples: v.f.samples, Found: found}
+		Stay: v.cfg.Table.Partition.Moves == config.MovesStay, Memory: int64(v.cfg.Memory) / verifyShare, Samples: v.f.samples, Found: found,
+		// Documents that a selector leaves out are there when they are asked for.
+		AsShown: v.cfg.Source.Selector != "", Pause: max(1, v.f.pause)}
 	if v.cfg.Index.Scope == config.ScopePartition {
 		o.Scope = index.Partition
 	}
@@ -227,6 +233,9 @@ func (r *report) print(out io.Writer, format string) error {
 	line("rows\t%d", r.Rows)
 	line("equal\t%d", r.Equal)
 	line("moving\t%d", r.Moving)
+	if r.Settled > 0 {
+		line("settled\t%d (the feed showed them in an older state: a copy of the database is behind)", r.Settled)
+	}
 	if r.Rejected > 0 {
 		line("quarantined\t%d", r.Rejected)
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -15,7 +17,7 @@ func TestVerify(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "table")
 	state := t.TempDir()
 	run := []string{"run", "--once", "--source", url, "--table", dir, "--partition-field", "at", "--partition-format", "yyyyMMdd", "--state-dir", state}
-	verify := []string{"verify", "--source", url, "--table", dir, "--partition-field", "at", "--partition-format", "yyyyMMdd"}
+	verify := []string{"verify", "--source", url, "--table", dir, "--partition-field", "at", "--partition-format", "yyyyMMdd", "--pause", "0"}
 	want(t, 0, nil, run...)
 	want(t, 0, []string{"equal", "30"}, verify...)
 	if _, err := db.Put("d004", []byte(`{"n":400,"at":"2024-01-09T00:00:00Z","new":true}`)); err != nil {
@@ -43,6 +45,7 @@ func TestVerify(t *testing.T) {
 	}
 
 	want(t, exitUsage, []string{"--format"}, append(verify[:len(verify):len(verify)], "--format", "xml")...)
+	want(t, exitUsage, []string{"--pause"}, append(verify[:len(verify):len(verify)], "--pause", "-1s")...)
 	want(t, exitUsage, []string{"table.partition.field"}, "verify", "--source", url, "--table", dir)
 	want(t, exitFailed, []string{"no table"}, "verify", "--source", url, "--table", filepath.Join(dir, "none"))
 	outbox, inbox := filepath.Join(t.TempDir(), "outbox"), t.TempDir()
@@ -51,4 +54,64 @@ func TestVerify(t *testing.T) {
 	across := filepath.Join(t.TempDir(), "across")
 	want(t, 0, nil, "run", "--once", "--source", "ndjson://"+inbox, "--table", across, "--state-dir", "off")
 	want(t, 0, []string{"equal", "30"}, "verify", "--source", "ndjson://"+inbox, "--table", across)
+}
+
+// A feed that shows the past makes no difference, and a repair changes nothing.
+func TestVerifyStaleFeed(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{}, 30)
+	past := db.Snapshot()
+	for i := range 20 {
+		if _, err := db.Put(fmt.Sprintf("d%03d", i), []byte(`{"n":-1}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "table")
+	want(t, 0, nil, "run", "--once", "--source", url, "--table", dir, "--state-dir", "off")
+	before := statesOf(t, dir)
+	db.ServeStale(past)
+	db.FailOver()
+	verify := []string{"verify", "--source", url, "--table", dir, "--pause", "1ms"}
+	want(t, 0, []string{"settled", "20 (the feed"}, verify...)
+	want(t, 0, []string{"settled"}, append(verify[:len(verify):len(verify)], "--repair")...)
+	if after := statesOf(t, dir); after != before {
+		t.Errorf("repaired\n%s\nwas\n%s", after, before)
+	}
+}
+
+// A chain that is not whole here says nothing of what the table has of it.
+func TestVerifyHalfABundle(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{}, 30)
+	dir := t.TempDir()
+	outbox, table := filepath.Join(dir, "outbox"), filepath.Join(dir, "table")
+	export := []string{"export", "--once", "--source", url, "--to", "ndjson://" + outbox}
+	want(t, 0, nil, export...)
+	if _, err := db.Put("late", []byte(`{"n":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 0, nil, export...)
+	want(t, 0, nil, "run", "--once", "--source", "ndjson://"+outbox, "--table", table, "--state-dir", "off")
+	verify := []string{"verify", "--source", "ndjson://" + outbox, "--table", table}
+	want(t, 0, []string{"equal", "31"}, verify...)
+	files, err := filepath.Glob(filepath.Join(outbox, "bundle-*2.ndjson*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	whole, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, half := range []int{0, len(whole) / 2, len(whole) - 1} {
+		if err := os.WriteFile(files[0], whole[:half], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want(t, exitGone, []string{filepath.Base(files[0])}, verify...)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	want(t, exitGone, []string{filepath.Base(files[0])}, verify...)
+	if err := os.WriteFile(files[0], whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 0, []string{"equal", "31"}, verify...)
 }
