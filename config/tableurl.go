@@ -20,9 +20,12 @@ const (
 type TableURL struct {
 	// Scheme is one of the schemes of tables.
 	Scheme string
-	// Host is the bucket or container, or the name node with its port; empty for
-	// files.
+	// Host is the bucket or container, or the name node with its port, of which
+	// there may be several with commas between; empty for files, and for the name
+	// node that Hadoop's configuration names.
 	Host string
+	// User is who HDFS is to take us for; empty for others.
+	User string
 	// Path is the folder of files: an operating system's path, which may be
 	// relative. Of all others it is what comes after the host, decoded, without the
 	// slashes around it; empty for the bucket itself.
@@ -34,7 +37,7 @@ type TableURL struct {
 
 // ParseTableURL takes the URL of a table apart: file:///path or a bare path,
 // s3://bucket/prefix?region=NAME, gs://bucket/prefix, azblob://container/prefix or
-// hdfs://namenode:port/path. What the query may hold is the store's affair.
+// hdfs://[user@]namenode:port/path. What the query may hold is the store's affair.
 func ParseTableURL(text string) (TableURL, error) {
 	if text == "" {
 		return TableURL{}, &FieldError{Field: fieldTable, Err: ErrRequired}
@@ -73,9 +76,9 @@ func parseStoreURL(text string, u *url.URL) (TableURL, error) {
 	path := strings.Trim(u.Path, "/")
 	values, err := url.ParseQuery(u.RawQuery)
 	switch {
-	case u.User != nil:
+	case u.User != nil && (u.Scheme != SchemeHDFS || hasPassword(u.User)):
 		return TableURL{}, wrong(fieldTable, "it holds a user or a password: credentials come from where the store's own tools find them, see docs/stores.md")
-	case u.Host == "":
+	case u.Host == "" && u.Scheme != SchemeHDFS:
 		return TableURL{}, wrong(fieldTable, "%q names no bucket or host after %s://", text, u.Scheme)
 	case u.Fragment != "":
 		return TableURL{}, wrong(fieldTable, "%q: write a # of the path as %%23", text)
@@ -92,7 +95,12 @@ func parseStoreURL(text string, u *url.URL) (TableURL, error) {
 			return TableURL{}, wrong(fieldTable, "its query has %s twice", name)
 		}
 	}
-	return TableURL{Scheme: u.Scheme, Host: u.Host, Path: path, query: values.Encode()}, nil
+	return TableURL{Scheme: u.Scheme, Host: u.Host, User: u.User.Username(), Path: path, query: values.Encode()}, nil
+}
+
+func hasPassword(u *url.Userinfo) bool {
+	_, has := u.Password()
+	return has
 }
 
 // Local says whether the table is in a folder of this machine, which is Path then.

@@ -24,6 +24,8 @@ func TestParseTableURL(t *testing.T) {
 		"gs://bucket/a%20b":    {"gs", "bucket", "a b", "gs://bucket/a b", "gs://bucket/a%20b"},
 		"azblob://box/t":       {"azblob", "box", "t", "", "azblob://box/t"},
 		"hdfs://nn:8020/lake":  {"hdfs", "nn:8020", "lake", "hdfs://nn:8020/lake", "hdfs://nn:8020/lake"},
+		"hdfs:///lake/t":       {"hdfs", "", "lake/t", "hdfs:///lake/t", "hdfs:///lake/t"},
+		"hdfs://me@a:1,b:2/t":  {"hdfs", "a:1,b:2", "t", "hdfs://a:1,b:2/t", "hdfs://a:1,b:2/t"},
 	} {
 		u, err := config.ParseTableURL(text)
 		if got := (want{u.Scheme, u.Host, u.Path, u.Location(), u.String()}); err != nil || got != w || u.Local() != (w.scheme == "file") {
@@ -34,7 +36,10 @@ func TestParseTableURL(t *testing.T) {
 	if q := u.Query(); err != nil || q.Get("endpoint") != "http://h:1" || q.Get("region") != "eu-1" {
 		t.Errorf("%v, %v", q, err)
 	}
-	for _, text := range []string{"", "s4://bucket/t", "file://host/t", "file:///", "file://", "file:///t?x=1", "file:///t#x", "file:///%zz",
+	if u, err := config.ParseTableURL("hdfs://me@nn/t"); err != nil || u.User != "me" {
+		t.Errorf("user %q, %v", u.User, err)
+	}
+	for _, text := range []string{"", "hdfs://me:hunter2@nn/t", "s4://bucket/t", "file://host/t", "file:///", "file://", "file:///t?x=1", "file:///t#x", "file:///%zz",
 		"s3:///t", "s3://b/t#x", "s3://b/a/../t", "s3://b/a//t", "s3://b/t?a=1&a=2", "s3://b/t?%zz", "s3://b/%zz?secret=hunter2", "s3://key:hunter2@b/t"} {
 		if got, err := config.ParseTableURL(text); !errors.Is(err, config.ErrConfig) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %+v, %v", text, got, err)

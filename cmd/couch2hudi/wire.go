@@ -23,6 +23,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/status"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/file"
+	"github.com/couch2hudi/couch2hudi/storage/hdfs"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -277,6 +278,8 @@ func openBucket(_ context.Context, text string) (*storage.Bucket, config.TableUR
 	switch u.Scheme {
 	case config.SchemeFile:
 		d, err = file.New(u.Path, nil)
+	case config.SchemeHDFS:
+		d, err = openHDFS(u)
 	default:
 		err = &usageError{err: fmt.Errorf("table.url: %s: there is no driver for %s://", u, u.Scheme)}
 	}
@@ -284,6 +287,19 @@ func openBucket(_ context.Context, text string) (*storage.Bucket, config.TableUR
 		return nil, u, err
 	}
 	return storage.New(d, nil), u, nil
+}
+
+// openHDFS opens a folder of HDFS. Files that are no objects yet lie where no engine
+// looks.
+func openHDFS(u config.TableURL) (storage.Driver, error) {
+	if len(u.Query()) > 0 {
+		return nil, &usageError{err: fmt.Errorf("table.url: %s: there is nothing to say behind a ?", u)}
+	}
+	a := hdfs.Address{User: u.User}
+	if u.Host != "" {
+		a.Namenodes = strings.Split(u.Host, ",")
+	}
+	return hdfs.New("/"+u.Path, hdfs.Dial(a), &hdfs.Options{Hidden: ".hoodie/couch2hudi/hdfs"})
 }
 
 // openForReading opens a table that exists.

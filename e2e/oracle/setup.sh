@@ -8,6 +8,7 @@
 #             jvm/start.sh DIR flink      Flink with Hudi's connector and a JDBC sink
 #             jvm/start.sh DIR hive       Hudi's input formats for Hive
 #             DIR/kafka/lib               a Kafka broker, which the tests start and kill
+#             DIR/hdfs/lib                HDFS with one data node, which the tests start
 #
 # Environment:
 #   HUDI_VERSIONS     bundles to fetch (default "0.15.0 1.2.0")
@@ -80,7 +81,19 @@ kafka() {
     -DincludeScope=runtime -DoutputDirectory="$into/lib" >>"$log" 2>&1 || fail "mvn kafka/pom.xml"
   echo "$stamp" >"$into/.installed"
 }
+# hdfs: the jars of Hadoop's mini cluster, and the program that runs it.
+hdfs() {
+  local from=$root/e2e/oracle/stores/hdfs into=$dir/hdfs stamp
+  stamp=$(cat "$from/pom.xml" "$from/MiniDfs.java" | sha256sum)
+  [ -f "$into/.installed" ] && [ "$(cat "$into/.installed")" = "$stamp" ] && return 0
+  rm -rf "$into"
+  mvn -q -B -ntp -Dmaven.repo.local="$repo" -f "$from/pom.xml" dependency:copy-dependencies \
+    -DincludeScope=runtime -DoutputDirectory="$into/lib" >>"$log" 2>&1 || fail "mvn hdfs/pom.xml"
+  "${JAVA_HOME:+$JAVA_HOME/bin/}javac" -nowarn -cp "$into/lib/*" -d "$into/lib" "$from/MiniDfs.java" >>"$log" 2>&1 || fail "javac MiniDfs.java"
+  echo "$stamp" >"$into/.installed"
+}
 jvm flink 'hive-exec-*.jar'
 jvm hive
 kafka
+hdfs
 echo "setup: ready in $dir"

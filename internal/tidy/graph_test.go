@@ -23,6 +23,7 @@ func graph() map[string][]string {
 		"storage/file":        {"storage"},
 		"storage/mem":         {"storage"},
 		"storage/cloud":       {"storage"},
+		"storage/hdfs":        {"storage"},
 		"storage/storagetest": {"storage"},
 
 		"config":             {},

@@ -22,6 +22,27 @@ import (
 // Run tests a driver against the contract. open is called once by every part
 // and returns an empty store; the suite closes it.
 func Run(t *testing.T, open func(t *testing.T) storage.Driver) {
+	RunWith(t, open, Options{})
+}
+
+// Options are for stores that cannot do all, or not as fast; the zero value is the
+// default.
+type Options struct {
+	// Refuses says which names the store cannot have: with those every operation
+	// must fail with ErrName.
+	Refuses func(name string) bool
+	// Rounds is how many names are raced for; 20 by default.
+	Rounds int
+}
+
+// RunWith is Run with options.
+func RunWith(t *testing.T, open func(t *testing.T) storage.Driver, o Options) {
+	if o.Refuses == nil {
+		o.Refuses = func(string) bool { return false }
+	}
+	if o.Rounds == 0 {
+		o.Rounds = 20
+	}
 	parts := []struct {
 		name string
 		run  func(*testing.T, storage.Driver)
@@ -30,7 +51,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Driver) {
 		{"put and read", testPutRead},
 		{"describe", testDescribe},
 		{"read at odd offsets", testReadAt},
-		{"hostile names", testNames},
+		{"hostile names", func(t *testing.T, d storage.Driver) { testNames(t, d, o.Refuses) }},
 		{"put if absent", testPutIfAbsent},
 		{"put if match", testPutIfMatch},
 		{"etag of every version", testETags},
@@ -47,8 +68,8 @@ func Run(t *testing.T, open func(t *testing.T) storage.Driver) {
 		{"delete", testDelete},
 		{"lock", testLock},
 		{"sweep", testSweep},
-		{"race of creators", testRaceAbsent},
-		{"race of uploads", testRaceUploads},
+		{"race of creators", func(t *testing.T, d storage.Driver) { testRaceAbsent(t, d, o.Rounds) }},
+		{"race of uploads", func(t *testing.T, d storage.Driver) { testRaceUploads(t, d, o.Rounds) }},
 		{"race of matchers", testRaceMatch},
 		{"matchers against overwriters", testRaceMixed},
 		{"versions never mix", testNoMixing},
@@ -225,9 +246,18 @@ func hostileNames() []string {
 	}
 }
 
-func testNames(t *testing.T, d storage.Driver) {
+func testNames(t *testing.T, d storage.Driver, refuses func(name string) bool) {
 	b, ctx := storage.New(d, nil), t.Context()
-	names := hostileNames()
+	for _, name := range slices.DeleteFunc(hostileNames(), func(name string) bool { return !refuses(name) }) {
+		_, err := b.PutIfAbsent(ctx, name, nil)
+		wantErr(t, fmt.Sprintf("PutIfAbsent %q", name), err, storage.ErrName)
+		_, err = b.Create(ctx, name, storage.Cond{})
+		wantErr(t, fmt.Sprintf("Create %q", name), err, storage.ErrName)
+		_, err = b.ReadAll(ctx, name, limit)
+		wantErr(t, fmt.Sprintf("ReadAll %q", name), err, storage.ErrName)
+		wantErr(t, fmt.Sprintf("Delete %q", name), b.Delete(ctx, name), storage.ErrName)
+	}
+	names := slices.DeleteFunc(hostileNames(), refuses)
 	for _, name := range names {
 		must[storage.Object](t)(b.PutIfAbsent(ctx, name, []byte("content of "+name)))
 	}

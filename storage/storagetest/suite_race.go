@@ -14,9 +14,9 @@ import (
 
 // wantOneWinner races for names, one after another, and checks that each was
 // won once and holds the winner's content.
-func wantOneWinner(t *testing.T, b *storage.Bucket, try func(name string, content []byte) error) {
+func wantOneWinner(t *testing.T, b *storage.Bucket, rounds int, try func(name string, content []byte) error) {
 	t.Helper()
-	for round := range 20 {
+	for round := range rounds {
 		name := fmt.Sprintf("race/%d", round)
 		contents := make([]string, racers)
 		var mu sync.Mutex
@@ -39,17 +39,17 @@ func wantOneWinner(t *testing.T, b *storage.Bucket, try func(name string, conten
 	}
 }
 
-func testRaceAbsent(t *testing.T, d storage.Driver) {
+func testRaceAbsent(t *testing.T, d storage.Driver, rounds int) {
 	b := storage.New(d, nil)
-	wantOneWinner(t, b, func(name string, content []byte) error {
+	wantOneWinner(t, b, rounds, func(name string, content []byte) error {
 		_, err := b.PutIfAbsent(t.Context(), name, content)
 		return err
 	})
 }
 
-func testRaceUploads(t *testing.T, d storage.Driver) {
+func testRaceUploads(t *testing.T, d storage.Driver, rounds int) {
 	b := storage.New(d, nil)
-	wantOneWinner(t, b, func(name string, content []byte) error {
+	wantOneWinner(t, b, rounds, func(name string, content []byte) error {
 		up, err := b.Create(t.Context(), name, storage.Cond{Absent: true})
 		if err != nil {
 			return err

@@ -1,0 +1,225 @@
+package hdfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/colinmarc/hdfs/v2"
+	"github.com/colinmarc/hdfs/v2/hadoopconf"
+)
+
+// Address says where HDFS is.
+type Address struct {
+	// User is who we are to HDFS; by default $HADOOP_USER_NAME, then the user of
+	// this process. With Kerberos the ticket says it.
+	User string
+	// Namenodes are host:port each, or one name service of Hadoop's configuration;
+	// by default what fs.defaultFS says there.
+	Namenodes []string
+}
+
+// Times of the network.
+const (
+	dialTimeout = 20 * time.Second
+	// idleTimeout is how long a connection may be silent while it is waited for.
+	idleTimeout = 60 * time.Second
+)
+
+// Dial is a connection with a, for New. Further settings are those of Hadoop's
+// configuration in $HADOOP_CONF_DIR, or $HADOOP_HOME/conf.
+func Dial(a Address) func(context.Context) (Cluster, error) {
+	return func(context.Context) (Cluster, error) {
+		o, err := clientOptions(a)
+		if err != nil {
+			return nil, localError{err}
+		}
+		c, err := hdfs.NewClient(o)
+		if err != nil {
+			return nil, fmt.Errorf("connect with HDFS at %s: %w", strings.Join(o.Addresses, ", "), err)
+		}
+		r, err := newRenamer(c)
+		if err != nil {
+			return nil, localError{errors.Join(err, c.Close())}
+		}
+		return &client{hdfs: c, renamer: r}, nil
+	}
+}
+
+func clientOptions(a Address) (hdfs.ClientOptions, error) {
+	conf, err := hadoopconf.LoadFromEnvironment()
+	if err != nil {
+		return hdfs.ClientOptions{}, fmt.Errorf("read Hadoop's configuration: %w", err)
+	}
+	o := hdfs.ClientOptionsFromConf(conf)
+	if len(a.Namenodes) > 0 {
+		o.Addresses = slices.Clone(a.Namenodes)
+	}
+	if len(a.Namenodes) == 1 {
+		if service := serviceAddresses(conf, a.Namenodes[0]); len(service) > 0 {
+			o.Addresses = service
+		}
+	}
+	if len(o.Addresses) == 0 {
+		return o, errors.New("the URL names no name node, and neither does Hadoop's configuration: write hdfs://namenode:port/path, or set HADOOP_CONF_DIR")
+	}
+	for i, address := range o.Addresses {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			o.Addresses[i] = net.JoinHostPort(address, "8020") // Hadoop's default
+		}
+	}
+	if o.KerberosClient != nil {
+		if o.KerberosClient, err = kerberos(); err != nil {
+			return o, fmt.Errorf("HDFS wants Kerberos (hadoop.security.authentication): %w", err)
+		}
+	}
+	o.User = a.User
+	if o.User == "" {
+		o.User = os.Getenv("HADOOP_USER_NAME")
+	}
+	if o.User == "" {
+		u, err := user.Current()
+		if err != nil {
+			return o, fmt.Errorf("who are we to HDFS? set HADOOP_USER_NAME: %w", err)
+		}
+		o.User = u.Username
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	o.NamenodeDialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &conn{Conn: c}, nil
+	}
+	o.DatanodeDialFunc = o.NamenodeDialFunc
+	return o, nil
+}
+
+// serviceAddresses are the name nodes of a name service, none if it is no such.
+func serviceAddresses(conf hadoopconf.HadoopConf, service string) (addresses []string) {
+	for id := range strings.SplitSeq(conf["dfs.ha.namenodes."+service], ",") {
+		if address := conf["dfs.namenode.rpc-address."+service+"."+strings.TrimSpace(id)]; address != "" {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
+// conn fails when it is silent for too long, and for good once it has failed: the
+// library would go on with a connection whose answers no longer fit the questions.
+type conn struct{ net.Conn }
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	err := c.SetReadDeadline(time.Now().Add(idleTimeout))
+	n := 0
+	if err == nil {
+		n, err = c.Conn.Read(p)
+	}
+	if err != nil {
+		_ = c.Close()
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	err := c.SetWriteDeadline(time.Now().Add(idleTimeout))
+	n := 0
+	if err == nil {
+		n, err = c.Conn.Write(p)
+	}
+	if err != nil {
+		_ = c.Close()
+	}
+	return n, err
+}
+
+// SetDeadline implements net.Conn: the library sets none that we ask for.
+func (c *conn) SetDeadline(time.Time) error { return nil }
+
+// client is the library as a Cluster.
+type client struct {
+	hdfs    *hdfs.Client
+	renamer renamer
+}
+
+func info(fi os.FileInfo) Info {
+	i := Info{Name: fi.Name(), Size: fi.Size(), Modified: fi.ModTime(), Folder: fi.IsDir()}
+	if s, ok := fi.Sys().(*hdfs.FileStatus); ok {
+		i.Inode = s.GetFileId()
+	}
+	return i
+}
+
+// Stat implements Cluster.
+func (c *client) Stat(path string) (Info, error) {
+	fi, err := c.hdfs.Stat(path)
+	if err != nil {
+		return Info{}, err
+	}
+	return info(fi), nil
+}
+
+// List implements Cluster.
+func (c *client) List(path string) ([]Info, error) {
+	f, err := c.hdfs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if !f.Stat().IsDir() {
+		return nil, &os.PathError{Op: "list", Path: path, Err: syscall.ENOTDIR}
+	}
+	all, err := f.Readdir(0)
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]Info, len(all))
+	for i, fi := range all {
+		infos[i] = info(fi)
+	}
+	return infos, nil
+}
+
+// Open implements Cluster.
+func (c *client) Open(path string) (Reader, error) {
+	f, err := c.hdfs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return openFile{f}, nil
+}
+
+type openFile struct{ *hdfs.FileReader }
+
+// Info implements Reader.
+func (f openFile) Info() Info { return info(f.Stat()) }
+
+// Create implements Cluster.
+func (c *client) Create(path string) (io.WriteCloser, error) { return c.hdfs.Create(path) }
+
+// MkdirAll implements Cluster.
+func (c *client) MkdirAll(path string) error {
+	const mode = 0o755
+	return c.hdfs.MkdirAll(path, mode)
+}
+
+// Rename implements Cluster.
+func (c *client) Rename(from, to string, overwrite bool) error {
+	return c.renamer.rename(from, to, overwrite)
+}
+
+// Remove implements Cluster.
+func (c *client) Remove(path string) error { return c.hdfs.Remove(path) }
+
+// Close implements Cluster.
+func (c *client) Close() error { return c.hdfs.Close() }
