@@ -198,6 +198,11 @@ func (g *Group) Position() changes.Position { return g.tables[0].position }
 func (g *Group) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	for _, p := range g.tables {
+		leased, done := p.o.Table.Leased(ctx)
+		defer done()
+		ctx = leased
+	}
 	defer g.startServices()()
 	if err := g.serve(ctx); err != nil {
 		return stopped(ctx, err)

@@ -263,7 +263,7 @@ func (p *Ingest) Position() changes.Position { return p.position }
 // Run steps until ctx is done, or until the source has nothing more when Once
 // is set. Being stopped is no error: the open batch is abandoned.
 func (p *Ingest) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := p.o.Table.Leased(ctx)
 	defer cancel()
 	defer p.startServices()()
 	if err := p.serve(ctx); err != nil {
@@ -293,10 +293,13 @@ func (p *Ingest) Run(ctx context.Context) error {
 }
 
 // stopped says that being stopped is no error: the open batch is abandoned and
-// the last commit stands.
+// the last commit stands. To lose the table's lease is one.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, table.ErrLost) {
+		return cause
 	}
 	return nil
 }

@@ -63,6 +63,8 @@ type Leases struct {
 type sighting struct {
 	version, etag string
 	since         time.Time
+	// moved says that there was another before it: its holder was alive then.
+	moved bool
 }
 
 // NewLeases are leases in the store of d, of which only Stat, ReadAt and Put are
@@ -144,19 +146,15 @@ func (l *Leases) Lock(ctx context.Context, name string) (Lock, error) {
 }
 
 // Holder implements HolderTeller.
-func (l *Leases) Holder(ctx context.Context, name string) (string, error) {
+func (l *Leases) Holder(ctx context.Context, name string) (*LockedError, error) {
 	body, _, err := l.read(ctx, name)
 	if errors.Is(err, ErrNotExist) || err == nil && body.Released {
-		return "", nil
+		return nil, nil
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	text := body.describe()
-	if body.Token != "" && l.o.Clock().Round(0).After(body.Until) {
-		text += ", which is over: it may be dead"
-	}
-	return text, nil
+	return &LockedError{Holder: body.describe(), Stale: l.o.Clock().Round(0).After(body.Until)}, nil
 }
 
 // watch is why a lease cannot be taken yet, or nil: it was not renewed for as long
@@ -168,7 +166,7 @@ func (l *Leases) watch(name string, body leaseBody, o Object) error {
 	defer l.mu.Unlock()
 	s := l.seen[name]
 	if s.since.IsZero() || s.version != body.version() || s.etag != o.ETag {
-		s = sighting{version: body.version(), etag: o.ETag, since: now}
+		s = sighting{version: body.version(), etag: o.ETag, since: now, moved: !s.since.IsZero()}
 		l.seen[name] = s
 	}
 	watched := now.Sub(s.since)
@@ -179,7 +177,7 @@ func (l *Leases) watch(name string, body leaseBody, o Object) error {
 	return &LockedError{
 		Holder: body.describe(),
 		Again:  min(left, stands/lookShare),
-		Stale:  now.Round(0).After(body.Until) || watched > stands/2,
+		Stale:  watched > stands/2 || !s.moved && now.Round(0).After(body.Until),
 	}
 }
 

@@ -69,16 +69,16 @@ func (e *LockedError) Unwrap() error { return ErrLocked }
 
 // HolderTeller is a Driver that can say who holds a lock without taking it.
 type HolderTeller interface {
-	// Holder is who holds the lock of that name, "" when nobody does.
-	Holder(ctx context.Context, name string) (string, error)
+	// Holder is who holds the lock of that name, nil when nobody does.
+	Holder(ctx context.Context, name string) (*LockedError, error)
 }
 
-// Holder says who holds the lock of that name, "" when nobody does, or when the
+// Holder says who holds the lock of that name, nil when nobody does, or when the
 // store cannot tell.
-func (b *Bucket) Holder(ctx context.Context, name string) (holder string, err error) {
+func (b *Bucket) Holder(ctx context.Context, name string) (holder *LockedError, err error) {
 	d, ok := b.driver.(HolderTeller)
 	if !ok {
-		return "", nil
+		return nil, nil
 	}
 	err = b.do(ctx, "holder", name, func() (_ int64, err error) {
 		holder, err = d.Holder(ctx, name)
@@ -104,6 +104,11 @@ func (b *Bucket) Confirm(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Lent says whether one of the Bucket's locks may be lost.
+func (b *Bucket) Lent() bool {
+	return slices.ContainsFunc(b.locks, func(l Lock) bool { return l.Held().Done() != nil })
 }
 
 // guarded runs what writes, under the Bucket's locks.

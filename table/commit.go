@@ -60,30 +60,50 @@ func (x *Txn) complete(ctx context.Context, data []byte) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	x.decided = true
-	o, err := x.table.bucket.PutIfAbsent(ctx, name, data)
-	if err == nil {
-		return o.Modified, nil
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
 	}
-	// Whether it took effect is not known after most errors, and if the answer
-	// to a put was lost and it was sent again, not even after ErrExist. The
-	// answer must be had even when ctx is over.
-	const patience = 20 * time.Second
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	// A put that is cut off may still arrive: ctx does not end it.
+	const patience, attempts = 20 * time.Second, 3
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	there, readErr := x.table.bucket.ReadAll(asking, name, instantLimit)
-	switch {
-	case readErr == nil && bytes.Equal(there, data):
-		x.table.outdate() // it is to be listed: its time is not known
-		return time.Time{}, nil
-	case readErr == nil:
-		return time.Time{}, fmt.Errorf("%w: %s is there with other content", ErrConflict, name)
-	case errors.Is(readErr, storage.ErrNotExist) && errors.Is(err, storage.ErrExist):
-		return time.Time{}, fmt.Errorf("%w: %s came and went", ErrConflict, name)
+	for attempt := 1; ; attempt++ {
+		// The store is asked whether the locks still are ours: a process that was
+		// stopped, and its clocks with it, does not know.
+		if err := x.bucket.Confirm(ctx); err != nil && attempt == 1 {
+			return time.Time{}, err // nothing was sent
+		} else if err != nil {
+			return time.Time{}, x.lose(err)
+		}
+		x.decided = true
+		o, err := x.bucket.PutIfAbsent(ctx, name, data)
+		if err == nil {
+			return o.Modified, nil
+		}
+		// Whether it took effect is not known after most errors, and if the answer
+		// to a put was lost and it was sent again, not even after ErrExist.
+		there, readErr := x.bucket.ReadAll(ctx, name, instantLimit)
+		switch {
+		case readErr == nil && bytes.Equal(there, data):
+			x.table.outdate() // it is to be listed: its time is not known
+			return time.Time{}, nil
+		case readErr == nil:
+			return time.Time{}, fmt.Errorf("%w: %s is there with other content", ErrConflict, name)
+		case !errors.Is(readErr, storage.ErrNotExist) || attempt == attempts:
+			return time.Time{}, x.lose(err)
+		case errors.Is(err, storage.ErrExist):
+			return time.Time{}, fmt.Errorf("%w: %s came and went", ErrConflict, name)
+		}
+		// To put it again tells for certain: of several that arrive one counts, and
+		// they are all the same.
 	}
-	// Even when it is not there now, a put whose sending was cut off may still
-	// arrive.
-	return time.Time{}, &Error{Err: fmt.Errorf("%w: %w", ErrUnknown, err), Hint: "restart the writer: it goes on from what the table holds"}
+}
+
+// lose notes that nobody knows whether the commit took effect: even when it is not
+// there now, a put whose sending was cut off may still arrive.
+func (x *Txn) lose(err error) error {
+	x.unknown = true
+	return &Error{Err: fmt.Errorf("%w: %w", ErrUnknown, err), Hint: "restart the writer: it goes on from what the table holds"}
 }
 
 // end takes the transaction off the open ones. Its heartbeat stays, for who removes
@@ -278,7 +298,8 @@ func metafileContent(t hudi.Time, depth int, saved time.Time) []byte {
 
 // Abort rolls the transaction back, as Recover would after a crash. Uploads
 // must have been ended. After a failed Commit it finds out whether the commit
-// took effect: ErrCommitted when it did, and then the table keeps it. When it
+// took effect: ErrCommitted when it did, and then the table keeps it; ErrUnknown when
+// it may still come to that, and it is not for the holder of this lease to judge. When it
 // fails after that, Begin refuses with ErrRecover until Recover has finished it.
 func (x *Txn) Abort(ctx context.Context) error {
 	if x.ended {
@@ -300,6 +321,11 @@ func (x *Txn) Abort(ctx context.Context) error {
 		// Somebody else rolled it back, and found our files by the markers, if
 		// they were written by then. What came later goes now.
 		now = x.at(timeline.Inflight)
+	}
+	if x.unknown && x.bucket.Lent() {
+		// Whoever has the lease next waits for its end, and looks then.
+		x.end()
+		return fmt.Errorf("abort %s: %w", x.instant, ErrUnknown)
 	}
 	var files []found
 	for _, name := range x.paths() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/couch2hudi/couch2hudi/commitmeta"
@@ -21,7 +20,7 @@ type Compaction struct {
 	x       *Txn
 	plan    commitmeta.CompactionPlan
 	jobs    []hudi.Slice
-	lock    io.Closer
+	lock    storage.Lock
 	beat    *heartbeat
 	version string // of the inflight file
 }
@@ -66,7 +65,7 @@ func (t *Table) BeginCompaction(ctx context.Context, at hudi.Time) (c *Compactio
 	return c, c.start(ctx, t, at)
 }
 
-func (t *Table) lockCompactions(ctx context.Context) (io.Closer, error) {
+func (t *Table) lockCompactions(ctx context.Context) (storage.Lock, error) {
 	lock, err := t.bucket.Lock(ctx, compactionLock)
 	if errors.Is(err, storage.ErrLocked) {
 		return nil, &Error{Err: fmt.Errorf("%w: %w", ErrBusy, err), Hint: "another process runs a compaction: try again when it is done"}
@@ -98,7 +97,7 @@ func missing(err error, at hudi.Time) error {
 
 // start tells everybody that the compaction is being run.
 func (c *Compaction) start(ctx context.Context, t *Table, at hudi.Time) error {
-	x := &Txn{table: t, instant: at, action: commitmeta.ActionCompaction, files: map[string]*upload{}}
+	x := &Txn{table: t, bucket: t.bucket.Under(c.lock), instant: at, action: commitmeta.ActionCompaction, files: map[string]*upload{}}
 	name, err := instantName(x.at(timeline.Inflight))
 	if err != nil {
 		return err
@@ -113,7 +112,7 @@ func (c *Compaction) start(ctx context.Context, t *Table, at hudi.Time) error {
 	t.own.add(at)
 	t.mu.Unlock()
 	c.x = x
-	o, err := t.bucket.PutIfAbsent(ctx, name, nil)
+	_, err = x.bucket.PutIfAbsent(ctx, name, nil)
 	t.outdate()
 	if err != nil {
 		c.leave()
@@ -123,7 +122,12 @@ func (c *Compaction) start(ctx context.Context, t *Table, at hudi.Time) error {
 		}
 		return err
 	}
-	c.version = o.ETag
+	// Looked up, since not every store says all of it after a put.
+	o, err := x.bucket.Stat(ctx, name)
+	if err != nil {
+		return errors.Join(err, c.undo(context.WithoutCancel(ctx)))
+	}
+	c.version = versionOf(o)
 	if err := c.look(ctx); err != nil {
 		return errors.Join(err, c.undo(context.WithoutCancel(ctx)))
 	}
@@ -270,8 +274,12 @@ func (c *Compaction) mine(ctx context.Context) (bool, error) {
 	if errors.Is(err, storage.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil && o.ETag == c.version, err
+	return err == nil && versionOf(o) == c.version, err
 }
+
+// versionOf tells two files of the same name apart, also where an ETag is a sum of
+// the content.
+func versionOf(o storage.Object) string { return fmt.Sprint(o.ETag, " ", o.Modified.UnixNano()) }
 
 // Abort takes the run back: its files go, the plan stays and can be run again.
 // Uploads must have been ended. ErrCommitted when the compaction took effect
@@ -300,7 +308,7 @@ func (c *Compaction) undo(ctx context.Context) error {
 	// Another run of it would not be known to this Table by its files.
 	defer t.disown(c.x.instant)
 	for _, name := range c.x.paths() {
-		if err := t.bucket.DeleteIfExists(ctx, name); err != nil {
+		if err := c.x.bucket.DeleteIfExists(ctx, name); err != nil {
 			return err
 		}
 	}

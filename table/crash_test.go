@@ -3,7 +3,6 @@ package table_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -187,25 +186,46 @@ func TestCrashSweep(t *testing.T) {
 }
 
 // The fourth put of an empty transaction is its commit. When that fails, the
-// table is asked what became of it.
+// table is asked what became of it, and it is put again.
 func TestCommitAnswer(t *testing.T) {
-	for _, took := range []bool{false, true} {
-		t.Run(fmt.Sprintf("took effect %v", took), func(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		failures     int
+		after, lease bool
+	}{
+		{"the answer was lost", 1, true, false}, {"the put was lost", 1, false, false}, {"two puts were lost", 2, false, false},
+		{"the store was down", 3, false, false}, {"the store was down, and the lease is lent", 3, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			ctx, d := t.Context(), start(t)
-			f := storagetest.Faults(d, storagetest.Fault{Kind: storagetest.Put, N: 4, After: took})
+			var faults []storagetest.Fault
+			for n := range c.failures {
+				faults = append(faults, storagetest.Fault{Kind: storagetest.Put, N: 4 + n, After: c.after})
+			}
+			f := storage.Driver(storagetest.Faults(d, faults...))
+			if c.lease { // whose object is not in the way of the count
+				f = &lent{Driver: f, leases: storage.NewLeases(mem.New(nil), storage.LeaseOptions{})}
+			}
 			tb := open(t, f)
 			x := must[*table.Txn](t)(tb.Begin(ctx))
 			err := x.Commit(ctx, body())
 			v := must[*table.View](t)(tb.View(ctx))
-			if took {
+			if c.failures < 3 {
 				if err != nil || v.Last() != x.Instant() {
-					t.Errorf("the answer of a put that took effect was lost: %v, last %s", err, v.Last())
+					t.Errorf("%v, last %s", err, v.Last())
 				}
 				wantErr(t, "abort after it", x.Abort(ctx), table.ErrFinished)
 				return
 			}
 			wantErr(t, "commit", err, table.ErrUnknown)
 			wantErr(t, "commit again", x.Commit(ctx, body()), table.ErrFinished)
+			if c.lease {
+				// A put may still arrive: the next holder of the lease judges.
+				wantErr(t, "abort", x.Abort(ctx), table.ErrUnknown)
+				_, err := tb.Begin(ctx)
+				wantErr(t, "begin", err, table.ErrRecover)
+				return
+			}
 			if err := x.Abort(ctx); err != nil {
 				t.Error(err)
 			}
@@ -215,4 +235,14 @@ func TestCommitAnswer(t *testing.T) {
 			must[hudi.Time](t)(commitBases(ctx, tb, 7))
 		})
 	}
+}
+
+// lent is a store that has its locks elsewhere.
+type lent struct {
+	storage.Driver
+	leases *storage.Leases
+}
+
+func (l *lent) Lock(ctx context.Context, name string) (storage.Lock, error) {
+	return l.leases.Lock(ctx, name)
 }

@@ -104,6 +104,9 @@ func (t *Table) putInstant(ctx context.Context, i timeline.Instant, data []byte)
 		return err
 	}
 	defer t.outdate()
+	if err := t.bucket.Confirm(ctx); err != nil {
+		return err
+	}
 	_, err = t.bucket.PutIfAbsent(ctx, name, data)
 	return err
 }

@@ -3,6 +3,8 @@ package table
 import (
 	"errors"
 	"fmt"
+
+	"github.com/couch2hudi/couch2hudi/storage"
 )
 
 // Errors that callers tell apart with errors.Is.
@@ -25,6 +27,8 @@ var (
 	ErrUnsupported = errors.New("the table has a setting that is not supported")
 	// ErrHeld: another writer holds the table's lease.
 	ErrHeld = errors.New("another writer holds the table")
+	// ErrLost: the lease was held and is another's by now, or may soon be.
+	ErrLost = storage.ErrLost
 	// ErrNoLease: the operation needs the table's lease.
 	ErrNoLease = errors.New("the table's lease is not held")
 	// ErrRecover: a dead writer left something that Recover has to roll back.

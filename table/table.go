@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -62,7 +61,8 @@ type CreateOptions struct {
 
 // Table is an open table. It may be used concurrently.
 type Table struct {
-	bucket       *storage.Bucket
+	bucket       *storage.Bucket // under gate
+	gate         *gate
 	properties   hudi.Properties
 	version      hudi.Version
 	partitioning hudi.Partitioning
@@ -206,7 +206,8 @@ func newTable(b *storage.Bucket, p hudi.Properties, o Options) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Table{bucket: b, properties: p, version: version, options: o, bodies: newBodyCache(bodyCacheBytes), lister: l,
+	g := &gate{}
+	return &Table{bucket: b.Under(g), gate: g, properties: p, version: version, options: o, bodies: newBodyCache(bodyCacheBytes), lister: l,
 		archive: &archiveRanges{byFile: map[archiveFile]timeRange{}, extras: map[string]archivedExtra{}},
 		open:    map[hudi.Time]*Txn{}, own: ownInstants{}, folders: map[string]bool{}, plans: map[hudi.Time]*plans{}}, nil
 }
@@ -256,51 +257,6 @@ func first(list []string) string {
 		return ""
 	}
 	return list[0]
-}
-
-const lockName = hoodieFolder + "couch2hudi/lock"
-
-// Lease makes this process the table's only writer of ours until the closer
-// is closed; ErrHeld, with what is known of the holder, when another has it.
-// Begin and Recover need it. It does not keep other engines out: nobody may
-// let them write at the same time (docs/format/timeline.md).
-func (t *Table) Lease(ctx context.Context) (io.Closer, error) {
-	if t.version != hudi.Version6 {
-		return nil, checkWritable(t.properties)
-	}
-	held, err := t.bucket.Lock(ctx, lockName)
-	if errors.Is(err, storage.ErrLocked) {
-		return nil, &Error{Err: fmt.Errorf("%w: %w", ErrHeld, err), Hint: "stop the other writer of this table, or wait for it"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	t.leased = true
-	t.mu.Unlock()
-	return &lease{table: t, lock: held}, nil
-}
-
-type lease struct {
-	table *Table
-	lock  io.Closer
-}
-
-// Close lets the lease go.
-func (l *lease) Close() error {
-	l.table.mu.Lock()
-	l.table.leased = false
-	l.table.mu.Unlock()
-	return l.lock.Close()
-}
-
-func (t *Table) needLease(what string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.leased {
-		return fmt.Errorf("%s: %w", what, ErrNoLease)
-	}
-	return nil
 }
 
 func (t *Table) now() time.Time {

@@ -38,6 +38,7 @@ const (
 // End it with Commit or Abort.
 type Txn struct {
 	table   *Table
+	bucket  *storage.Bucket // under the locks that it needs
 	instant hudi.Time
 	action  commitmeta.Action
 	view    *View
@@ -50,6 +51,7 @@ type Txn struct {
 	markers []string
 	ended   bool // committed or aborted
 	decided bool // the completed file was attempted
+	unknown bool // and nobody knows what became of it
 }
 
 const (
@@ -130,7 +132,7 @@ func (t *Table) begin(ctx context.Context, v *View, a commitmeta.Action) (*Txn, 
 	if err != nil {
 		return nil, err
 	}
-	x := &Txn{table: t, instant: instant, action: a, view: v, begun: v.instants, files: map[string]*upload{}}
+	x := &Txn{table: t, bucket: t.bucket, instant: instant, action: a, view: v, begun: v.instants, files: map[string]*upload{}}
 	// Inflight and requested files without content are valid, and Hudi's own
 	// rollback goes by markers.
 	content := map[timeline.State][]byte{}
@@ -258,7 +260,7 @@ func (x *Txn) Create(ctx context.Context, partition, name string, m Marker) (sto
 		u.drop()
 		return nil, err
 	}
-	up, err := x.table.bucket.Create(ctx, object, storage.Cond{Absent: true})
+	up, err := x.bucket.Create(ctx, object, storage.Cond{Absent: true})
 	if err != nil {
 		u.drop()
 		return nil, err

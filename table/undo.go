@@ -161,6 +161,9 @@ func (t *Table) uncommit(ctx context.Context, i timeline.Instant) error {
 	}
 	t.bodies.drop(name)
 	defer t.outdate()
+	if err := t.bucket.Confirm(ctx); err != nil {
+		return err
+	}
 	return t.bucket.DeleteIfExists(ctx, name)
 }
 

@@ -77,7 +77,7 @@ func (c *checker) table(ctx context.Context, cfg config.Config) *checkedTable {
 		c.ok("table.metadata", "no metadata table: engines list the folders")
 	}
 	c.zone(p)
-	c.lease(t)
+	c.lease(ctx, t)
 	c.pending(ctx, t)
 	c.reach(ctx, t)
 	return t
@@ -134,48 +134,19 @@ func existing(path string) string {
 	}
 }
 
-// leaseFile is the lock of a table's writers on a local file system.
-const leaseFile = ".hoodie/couch2hudi/lock"
-
-func (c *checker) lease(t *checkedTable) {
-	if !t.url.Local() {
-		return
-	}
-	holder, err := leaseHolder(filepath.Join(t.url.Path, filepath.FromSlash(leaseFile)))
+func (c *checker) lease(ctx context.Context, t *checkedTable) {
+	holder, err := t.bucket.Holder(ctx, table.LeaseName)
 	switch {
 	case err != nil:
-		c.fail("table.lease", fmt.Errorf("look at the lease: %w", err), "let the user that runs couch2hudi read and write "+leaseFile)
-	case holder != "":
+		c.fail("table.lease", fmt.Errorf("look at the lease: %w", err), "let the user that runs couch2hudi read and write "+table.LeaseName)
+	case holder != nil && holder.Stale:
+		c.warn("table.lease", "run takes over when it was not renewed for as long as it stands", "%s: over, so its holder may be dead", holder.Holder)
+	case holder != nil:
 		t.held = true
-		c.fail("table.lease", fmt.Errorf("%w: %s", table.ErrHeld, holder), "stop that writer, or start with --wait")
+		c.fail("table.lease", fmt.Errorf("%w: %s", table.ErrHeld, holder.Holder), "stop that writer, or start with --wait")
 	default:
 		c.ok("table.lease", "no other couch2hudi writes to the table")
 	}
-}
-
-// leaseHolder is what the holder of a lock says of itself, "" when nobody has
-// it. A writer leaves its name only while it lives or when it was killed; so the
-// lock is tried, shared and for a moment, in these cases alone.
-func leaseHolder(path string) (holder string, err error) {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	text := make([]byte, 512)
-	n, _ := f.Read(text)
-	if n == 0 {
-		return "", nil
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		line, _, _ := strings.Cut(string(text[:n]), "\n")
-		return strings.ToValidUTF8(line, "?"), nil
-	}
-	return "", err // closing the file gives the lock back
 }
 
 // pending says what a dead writer left, and what others have to finish.

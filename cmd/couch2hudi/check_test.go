@@ -15,6 +15,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
+	"github.com/couch2hudi/couch2hudi/table"
 )
 
 // findings runs check and returns its lines by status and check.
@@ -336,7 +337,7 @@ func TestCheckLease(t *testing.T) {
 	}
 	has(t, findings(t, 0, flags...), "ok table.lease", "no other")
 	// Killed: its name is there, its lock is not.
-	if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(leaseFile)), []byte("held by pid 1\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(table.LeaseName)), []byte("held by pid 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	has(t, findings(t, 0, flags...), "ok table.lease", "no other")

@@ -67,7 +67,7 @@ func exitCode(err error) int {
 		return exitRecreated
 	case errors.Is(err, changes.ErrPosition), errors.Is(err, changes.ErrChain), isGone(err):
 		return exitGone
-	case errors.Is(err, table.ErrHeld), errors.Is(err, table.ErrBusy), errors.Is(err, changes.ErrBusy):
+	case errors.Is(err, table.ErrHeld), errors.Is(err, table.ErrLost), errors.Is(err, table.ErrBusy), errors.Is(err, changes.ErrBusy):
 		return exitHeld
 	}
 	return exitFailed

@@ -99,8 +99,16 @@ func printTimeline(ctx context.Context, s streams, t *table.Table, format string
 			return err
 		}
 	}
-	if err := flush(); err != nil || v.Last() == "" {
+	if err := flush(); err != nil {
 		return err
+	}
+	if holder, err := t.Holder(ctx); err == nil && holder != nil {
+		if _, err := fmt.Fprintln(s.err, "the table is", holder.Holder); err != nil {
+			return err
+		}
+	}
+	if v.Last() == "" {
+		return nil
 	}
 	_, err = fmt.Fprintf(s.err, "changes can be read %s\n", after(begin))
 	return err

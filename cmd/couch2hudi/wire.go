@@ -318,12 +318,32 @@ func openForReading(ctx context.Context, url string) (*table.Table, func(), erro
 	return t, func() { _ = b.Close() }, nil
 }
 
-// leaseAskedEvery is how long a waiting writer leaves the lease alone.
+// leaseAskedEvery is how long a waiting writer leaves the lease alone at least.
 const leaseAskedEvery = 250 * time.Millisecond
+
+// standBy waits until a lease is worth asking for again, and gives the error back
+// when it is not to be waited for: another has it, and lives, and wait is not set.
+func standBy(ctx context.Context, err error, wait bool) error {
+	var locked *storage.LockedError
+	known := errors.As(err, &locked)
+	if !errors.Is(err, table.ErrHeld) || !wait && (!known || !locked.Stale) {
+		return err
+	}
+	pause := leaseAskedEvery
+	if known {
+		pause = max(pause, locked.Again)
+	}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the table: %w", ctx.Err())
+	case <-time.After(pause):
+		return nil
+	}
+}
 
 // openForWriting opens the table or creates it, and takes its lease. release
 // gives both back. With held, it waits while another writer has the lease, and
-// tells held once who that is.
+// tells held once who that is; without, only as long as that one may be dead.
 func openForWriting(ctx context.Context, cfg config.Config, source changes.Source, held func(error)) (*table.Table, func() error, error) {
 	b, u, err := openBucket(ctx, cfg.Table.URL)
 	if err != nil {
@@ -336,16 +356,11 @@ func openForWriting(ctx context.Context, cfg config.Config, source changes.Sourc
 		if err == nil {
 			return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
 		}
-		if held == nil || !errors.Is(err, table.ErrHeld) {
-			return nil, nil, errors.Join(err, b.Close())
-		}
-		if !told {
+		if held != nil && !told && errors.Is(err, table.ErrHeld) {
 			held(err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, errors.Join(fmt.Errorf("wait for the table: %w", ctx.Err()), b.Close())
-		case <-time.After(leaseAskedEvery):
+		if err := standBy(ctx, err, held != nil); err != nil {
+			return nil, nil, errors.Join(err, b.Close())
 		}
 	}
 }
@@ -362,8 +377,11 @@ func openLeasedTable(ctx context.Context, url string) (*table.Table, func() erro
 		return nil, nil, errors.Join(err, b.Close())
 	}
 	lease, err := t.Lease(ctx)
-	if err != nil {
-		return nil, nil, errors.Join(err, b.Close())
+	for err != nil {
+		if err := standBy(ctx, err, false); err != nil {
+			return nil, nil, errors.Join(err, b.Close())
+		}
+		lease, err = t.Lease(ctx)
 	}
 	return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
 }

@@ -33,7 +33,7 @@ func (d *Driver) Lock(_ context.Context, name string) (storage.Lock, error) {
 		}
 		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("%w: %s", storage.ErrLocked, readHolder(f))
+			err = &storage.LockedError{Holder: readHolder(f)}
 		}
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -51,6 +51,32 @@ func (d *Driver) Lock(_ context.Context, name string) (storage.Lock, error) {
 		}
 	}
 	return nil, fmt.Errorf("lock %s: the file is replaced again and again", path)
+}
+
+// Holder implements storage.HolderTeller. A holder leaves its name only while it
+// lives or when it was killed; so the lock is tried, shared and for a moment, in
+// these cases alone.
+func (d *Driver) Holder(_ context.Context, name string) (*storage.LockedError, error) {
+	path, err := d.path(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // which gives the lock back
+	if info, err := f.Stat(); err != nil || info.Size() == 0 {
+		return nil, err
+	}
+	err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return &storage.LockedError{Holder: readHolder(f)}, nil
+	}
+	return nil, err
 }
 
 func isStillThere(f *os.File, path string) bool {

@@ -19,6 +19,6 @@ func (d *Driver) Lock(ctx context.Context, name string) (storage.Lock, error) {
 }
 
 // Holder implements storage.HolderTeller.
-func (d *Driver) Holder(ctx context.Context, name string) (string, error) {
+func (d *Driver) Holder(ctx context.Context, name string) (*storage.LockedError, error) {
 	return d.leases.Holder(ctx, name)
 }

@@ -153,6 +153,6 @@ func (l *leased) Lock(ctx context.Context, name string) (storage.Lock, error) {
 }
 
 // Holder implements storage.HolderTeller.
-func (l *leased) Holder(ctx context.Context, name string) (string, error) {
+func (l *leased) Holder(ctx context.Context, name string) (*storage.LockedError, error) {
 	return l.leases.Holder(ctx, name)
 }
