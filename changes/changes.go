@@ -22,6 +22,9 @@ type Position string
 type Change struct {
 	// ID is the document's _id, decoded from JSON.
 	ID string
+	// Database is the one that the document is of, for tables that take several;
+	// drivers leave it empty.
+	Database string
 	// Rev is the winning leaf's revision.
 	Rev Rev
 	// Leaves are all leaf revisions, the winner first, deleted leaves

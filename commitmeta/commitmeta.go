@@ -18,6 +18,9 @@ const (
 	ExtraLayout   = "couch2hudi.layout"
 	// ExtraLine holds where the table stands among those of its group, as JSON.
 	ExtraLine = "couch2hudi.line"
+	// ExtraSource holds, in a table of several databases, the name of the one that
+	// ExtraLastSeq is of: the last of those that the commit has changes of.
+	ExtraSource = "couch2hudi.source"
 	// ExtraReplay holds where a backfill stands, as JSON.
 	ExtraReplay = "couch2hudi.replay"
 	// ExtraFilter holds the filter through which documents came, as JSON.

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bucket is the bucket of a record key of our own tables, whose one key field
-// is ColumnID. It panics for fewer than one bucket.
+// Bucket is the bucket of a record key of our own tables of one database, whose one
+// key field is ColumnID. It panics for fewer than one bucket.
 func Bucket(recordKey string, buckets int) int {
 	return BucketBy(recordKey, ColumnID, buckets)
 }
@@ -115,17 +115,17 @@ func BucketSlices(list []Slice, buckets int) (map[int]*Slice, error) {
 // bucketDigits is how many digits of a file group id name the bucket.
 const bucketDigits = 8
 
-// BucketTrouble says what other writers make of a record key of our tables
-// that is not its bucket: Hudi 0.15 puts keys with ":" elsewhere, and Hudi 1.x
+// BucketTrouble says what other writers make of a record key of our tables, whose one
+// key field is named, that is not its bucket: Hudi 0.15 puts keys with ":" elsewhere, and Hudi 1.x
 // never gets to the end of some that hold both separators.
-func BucketTrouble(recordKey string) (misplaced, endless bool) {
+func BucketTrouble(recordKey, keyField string) (misplaced, endless bool) {
 	misplaced = strings.Contains(recordKey, ":")
 	if !misplaced || !strings.Contains(recordKey, ",") {
 		return misplaced, false
 	}
 	var field, value string
 	eachField(recordKey, func(f, v string) { field, value = f, v })
-	return true, field != ColumnID && strings.Contains(value, ":")
+	return true, field != keyField && strings.Contains(value, ":")
 }
 
 // BucketFile is the id of a file group of a bucket: the bucket in eight digits

@@ -71,7 +71,7 @@ func TestBucketOddKeys(t *testing.T) {
 		{key: "a:b:c,d", of256: -1, misplaced: true, endless: true},
 		{key: "_id:a:b,c,d:e:f", of256: -1, misplaced: true, endless: true},
 	} {
-		misplaced, endless := hudi.BucketTrouble(c.key)
+		misplaced, endless := hudi.BucketTrouble(c.key, hudi.ColumnID)
 		if misplaced != c.misplaced || endless != c.endless {
 			t.Errorf("%q: misplaced %v, endless %v", c.key, misplaced, endless)
 		}
@@ -145,7 +145,7 @@ func FuzzBucket(f *testing.F) {
 		if b := hudi.Bucket(key, n); b < 0 || b >= n {
 			t.Fatalf("%q of %d: %d", key, n, b)
 		}
-		hudi.BucketTrouble(key)
+		hudi.BucketTrouble(key, hudi.ColumnID)
 	})
 }
 

@@ -35,6 +35,10 @@ func MetaColumns() [5]string {
 
 // The envelope: columns that every table of ours has, whatever the documents.
 const (
+	// ColumnKey and ColumnDB are those of a table of many databases alone: its record
+	// key, and the database that the row is of.
+	ColumnKey         = "_key"
+	ColumnDB          = "_db"
 	ColumnID          = "_id"
 	ColumnRev         = "_rev"
 	ColumnRevOrder    = "_rev_order"

@@ -12,6 +12,9 @@ import (
 type TagOptions struct {
 	// Epoch is the least era that records get.
 	Epoch int64
+	// Epochs is that of each record key, in the place of Epoch, where a table has several
+	// sources; it may be nil.
+	Epochs func(key string) int64
 	// Rewrite writes rows again that the table holds in the same version: for a
 	// backfill after the mapping changed. Older ones are dropped all the same,
 	// because some readers would let them win.
@@ -153,6 +156,9 @@ func (t *tagger) place(r hudi.Record, stored hudi.Stored) error {
 	// version of it.
 	known := stored.Found || stored.File != "" || stored.Order != 0
 	era := t.o.Epoch
+	if t.o.Epochs != nil {
+		era = t.o.Epochs(r.Key.Record)
+	}
 	if known && !t.o.OwnEra {
 		era = max(era, hudi.Era(stored.Order))
 	}

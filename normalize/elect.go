@@ -103,7 +103,7 @@ func (n *Normalizer) pick(cs []changes.Change) error {
 			n.reject(cs, i, fmt.Sprintf("the generations of its leaves add up to %d, which is no revision tree", order))
 			continue
 		}
-		n.elect.offer(i, c.ID, order, c.Purged)
+		n.elect.offer(i, n.recordKey(c), order, c.Purged)
 	}
 	return nil
 }
@@ -131,6 +131,8 @@ func (n *Normalizer) envelope(c *changes.Change) string {
 		return "no _id"
 	case !utf8.ValidString(c.ID):
 		return "its _id is not UTF-8"
+	case n.o.Databases && c.Database == "":
+		return "it does not say of which database it is"
 	case c.Absent && !c.Deleted:
 		return "absent and not deleted"
 	case c.Absent:

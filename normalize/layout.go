@@ -11,7 +11,7 @@ import (
 // reserved are the names that no column of documents gets.
 func reserved() []string {
 	return []string{hudi.MetaOperation, hudi.ColumnID, hudi.ColumnRev, hudi.ColumnRevOrder, hudi.ColumnOp, hudi.ColumnDeleted,
-		ColumnSeq, hudi.ColumnLeaves, hudi.ColumnAttachments, hudi.ColumnRescued, hudi.ColumnDoc, "_key", "_db"}
+		ColumnSeq, hudi.ColumnLeaves, hudi.ColumnAttachments, hudi.ColumnRescued, hudi.ColumnDoc, hudi.ColumnKey, hudi.ColumnDB}
 }
 
 // declaredColumns holds the declarations against a table's columns: it returns

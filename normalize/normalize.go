@@ -82,6 +82,9 @@ type Options struct {
 	Others, Conflict string
 	// Salt is the secret of MaskHash.
 	Salt string
+	// Databases is for a table of many databases: its record key is Key's, and it
+	// has columns of that and of the database. Changes must say of which they are.
+	Databases bool
 	// Filter says whether a document, as it is before anything is masked, is for the
 	// table; nil takes all. Those that are not, and all deletions, become changes that
 	// are Elsewhere. What is no JSON text is rejected, whatever the answer.
@@ -176,8 +179,10 @@ type Normalizer struct {
 	// exact says that rows without _doc tell the whole document nevertheless.
 	exact bool
 
-	elect       election
-	scan, inner scanner
+	elect election
+	// prefix begins the keys of the database prefixed.
+	prefixed, prefix string
+	scan, inner      scanner
 	// sieve reads documents for the filter.
 	sieve   scanner
 	nesting nesting

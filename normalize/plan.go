@@ -101,7 +101,7 @@ type plan struct {
 	// came with this batch stand from first on.
 	documents, fresh, first int
 	// Places of the envelope's columns; -1 when the table has none.
-	id, rev, order, op, deleted, seq, leaves, attachments, pt, rescued, doc int
+	key, db, id, rev, order, op, deleted, seq, leaves, attachments, pt, rescued, doc int
 }
 
 // envelope is a column that we fill ourselves.
@@ -115,6 +115,8 @@ type envelope struct {
 
 func (p *plan) envelope(o *Options) []envelope {
 	all := []envelope{
+		{hudi.ColumnKey, hudi.KindString, o.Databases, &p.key},
+		{hudi.ColumnDB, hudi.KindString, o.Databases, &p.db},
 		{hudi.ColumnID, hudi.KindString, true, &p.id},
 		{hudi.ColumnRev, hudi.KindString, true, &p.rev},
 		{hudi.ColumnRevOrder, hudi.KindLong, true, &p.order},
@@ -156,7 +158,7 @@ func newPlan(o *Options, all []declared, s *hudi.Schema) (*plan, error) {
 			return nil, fmt.Errorf("%w: column %q is a %s, want %s", ErrSchema, e.name, s.Columns()[i].AvroType(), e.kind)
 		case ok && e.when:
 			*e.place = i
-		case e.when && old != nil && (e.place == &p.pt || e.place == &p.id || e.place == &p.order):
+		case e.when && old != nil && slices.Contains([]*int{&p.pt, &p.key, &p.db, &p.id, &p.order}, e.place):
 			return nil, fmt.Errorf("%w: no column %q", ErrSchema, e.name)
 		case e.when:
 			*e.place = s.Len() + len(missing)

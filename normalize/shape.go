@@ -47,7 +47,7 @@ func (n *Normalizer) shape(cs []changes.Change, i int) {
 		}
 		n.elect.state[i] = broken
 		n.reject(cs, i, reason)
-		j := n.elect.next(cs[i].ID)
+		j := n.elect.next(n.recordKey(&cs[i]))
 		if j < 0 {
 			return
 		}
@@ -62,7 +62,7 @@ func (n *Normalizer) shape(cs []changes.Change, i int) {
 // record appends the record of a change, or says why it cannot. purged says that
 // a purge came before it in its batch, or is what it tells of.
 func (n *Normalizer) record(c *changes.Change, order int64, purged bool) string {
-	r := hudi.Record{Key: hudi.Key{Record: c.ID}, Order: order, NewEra: purged, OnlyHeld: c.Elsewhere}
+	r := hudi.Record{Key: hudi.Key{Record: n.recordKey(c)}, Order: order, NewEra: purged, OnlyHeld: c.Elsewhere}
 	var body []byte
 	count := &n.result.Stats.Tombstones
 	switch {
@@ -115,7 +115,7 @@ func (n *Normalizer) tombstone(c *changes.Change, r *hudi.Record) string {
 		return err.Error()
 	}
 	r.Row = n.carve()
-	n.fill(r.Row, c, r.Order)
+	n.fill(c, r)
 	if keep && n.plan.doc >= 0 {
 		r.Row[n.plan.doc] = hudi.StringOf(c.Body)
 	}
@@ -148,7 +148,7 @@ func (n *Normalizer) live(c *changes.Change, r hudi.Record) string {
 		}
 	}
 	r.Row, n.cursor.row = n.cursor.row, nil
-	n.fill(r.Row, c, r.Order)
+	n.fill(c, &r)
 	if n.plan.doc >= 0 {
 		r.Row[n.plan.doc] = hudi.StringOf(c.Body)
 	}
@@ -171,17 +171,20 @@ func (n *Normalizer) place(row hudi.Row, body []byte) string {
 }
 
 // fill sets the columns that come from the change and not from its body.
-func (n *Normalizer) fill(row hudi.Row, c *changes.Change, order int64) {
-	p := n.plan
+func (n *Normalizer) fill(c *changes.Change, r *hudi.Record) {
+	p, row := n.plan, r.Row
 	op, dead := "u", c.Deleted || c.Elsewhere
 	if dead {
 		op = "d"
+	}
+	if n.o.Databases {
+		row[p.key], row[p.db] = hudi.String(r.Key.Record), hudi.String(c.Database)
 	}
 	row[p.id] = hudi.String(c.ID)
 	if !c.Absent {
 		row[p.rev] = n.rev(c.Rev)
 	}
-	row[p.order] = hudi.Long(order)
+	row[p.order] = hudi.Long(r.Order)
 	row[p.op] = hudi.String(op)
 	row[p.deleted] = hudi.Boolean(dead)
 	if p.seq >= 0 && c.Seq != "" {

@@ -17,40 +17,60 @@ import (
 
 // restore finds where the last commit left off.
 func (p *Ingest) restore(ctx context.Context, v *table.View) error {
-	if err := p.checkPinned(ctx, v); err != nil {
-		return err
-	}
-	if err := p.refilter(ctx, v); err != nil {
-		return err
-	}
-	text, at, found, err := v.Extra(ctx, commitmeta.ExtraCheckpoint)
+	at, err := p.remember(ctx, v)
 	if err != nil {
-		return fmt.Errorf("find the last checkpoint: %w", err)
+		return err
 	}
-	p.checkpoint = commitmeta.Checkpoint{Version: 1, Sources: map[string]commitmeta.Source{}}
 	p.position = p.o.Since
-	if !found {
+	if at == "" {
 		return p.replayed(ctx, v)
 	}
-	c, err := commitmeta.DecodeCheckpoint(text)
-	if err != nil {
-		return fmt.Errorf("checkpoint of commit %s: %w", at.Time, err)
-	}
-	p.checkpoint = c
 	if p.o.Repairs {
-		p.seq, _, _, err = v.Extra(ctx, commitmeta.ExtraLastSeq)
+		if p.last, _, _, err = v.Extra(ctx, commitmeta.ExtraSource); err == nil {
+			p.seq, _, _, err = v.Extra(ctx, commitmeta.ExtraLastSeq)
+		}
 		return err
 	}
-	s, known := c.Sources[p.name]
+	s, known := p.checkpoint.Sources[p.name]
 	if !known {
 		return p.replayed(ctx, v)
 	}
-	if s.Kind != p.identity.Kind || (s.Incarnation != "" && p.identity.Incarnation != "" && s.Incarnation != p.identity.Incarnation) {
-		return p.recreated(s, at.Time)
+	if s.Kind != p.identity.Kind || other(s.Incarnation, p.identity.Incarnation) {
+		return p.recreated(s, at)
 	}
 	p.identity.PurgeSeq = s.PurgeSeq
 	p.position, p.seq = changes.Position(s.Position()), s.Seq
 	return p.replayed(ctx, v)
+}
+
+// other says whether two incarnations are known to differ.
+func other(a, b string) bool { return a != "" && b != "" && a != b }
+
+// remember reads what the table pins and the last checkpoint, and says of which commit
+// that is: "" without one.
+func (p *Ingest) remember(ctx context.Context, v *table.View) (hudi.Time, error) {
+	if err := p.checkPinned(ctx, v); err != nil {
+		return "", err
+	}
+	if err := p.refilter(ctx, v); err != nil {
+		return "", err
+	}
+	p.checkpoint = commitmeta.Checkpoint{Version: 1, Sources: map[string]commitmeta.Source{}}
+	text, at, found, err := v.Extra(ctx, commitmeta.ExtraCheckpoint)
+	if err != nil {
+		return "", fmt.Errorf("find the last checkpoint: %w", err)
+	}
+	if !found {
+		return "", nil
+	}
+	c, err := commitmeta.DecodeCheckpoint(text)
+	if err != nil {
+		return "", fmt.Errorf("checkpoint of commit %s: %w", at.Time, err)
+	}
+	if p.checkpoint = c; c.Sources == nil {
+		p.checkpoint.Sources = map[string]commitmeta.Source{}
+	}
+	return at.Time, nil
 }
 
 // checkPinned compares what the table was created with to what is asked for.
@@ -144,22 +164,47 @@ func (p *Ingest) noteMasks(extra map[string]string) {
 	extra[commitmeta.ExtraMasks] = string(text)
 }
 
-// next is the checkpoint with this source's position moved; other sources'
-// entries are copied forward.
-func (p *Ingest) next(b changes.Batch) (commitmeta.Checkpoint, error) {
+// next is the checkpoint with the positions of the batch's sources moved; the entries of
+// others are copied forward.
+func (p *Ingest) next(g gathered) (commitmeta.Checkpoint, error) {
 	if p.o.Repairs {
 		return p.checkpoint, nil
 	}
 	c := commitmeta.Checkpoint{Version: 1, Sources: maps.Clone(p.checkpoint.Sources)}
-	before := p.checkpoint.Sources[p.name]
-	// A source may not know its incarnation before anything has come.
-	s := commitmeta.Source{Kind: p.identity.Kind, Name: p.identity.Name,
-		Incarnation: or(p.identity.Incarnation, before.Incarnation), Epoch: p.epoch(), PurgeSeq: p.identity.PurgeSeq, Sweep: before.Sweep}
-	if err := s.SetPosition(string(b.Last), or(b.Seq, p.seq)); err != nil {
-		return c, fmt.Errorf("checkpoint of %s %q: %w", s.Kind, s.Name, err)
+	for _, f := range g.parts {
+		if err := f.enter(&c); err != nil {
+			return c, err
+		}
 	}
-	c.Sources[p.name] = s
-	return c, nil
+	if len(g.parts) > 0 {
+		return c, nil
+	}
+	f := p.follower
+	f.position, f.seq = g.batch.Last, or(g.batch.Seq, p.seq)
+	return c, f.enter(&c)
+}
+
+// enter puts the source's entry into a checkpoint.
+func (f *follower) enter(c *commitmeta.Checkpoint) error {
+	before := c.Sources[f.name]
+	// A source may not know its incarnation before anything has come.
+	s := commitmeta.Source{Kind: f.identity.Kind, Name: f.identity.Name,
+		Incarnation: or(f.identity.Incarnation, before.Incarnation), Epoch: before.Epoch, PurgeSeq: f.identity.PurgeSeq, Sweep: before.Sweep}
+	if err := s.SetPosition(string(f.position), f.seq); err != nil {
+		return fmt.Errorf("checkpoint of %s %q: %w", s.Kind, s.Name, err)
+	}
+	c.Sources[f.name] = s
+	return nil
+}
+
+// stands says whether the last commit has the batch's positions already.
+func (p *Ingest) stands(g gathered) bool {
+	for name, f := range g.parts {
+		if s := p.checkpoint.Sources[name]; changes.Position(s.Position()) != f.position {
+			return false
+		}
+	}
+	return len(g.parts) > 0 || g.batch.Last == p.committed()
 }
 
 func (p *Ingest) epoch() int64 { return p.checkpoint.Sources[p.name].Epoch }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/commitmeta"
@@ -47,7 +48,8 @@ func (p *Ingest) sweep(ctx context.Context) error {
 	return nil
 }
 
-// earlier finds live rows of earlier epochs, at most one batch of them.
+// earlier finds live rows of the source that are of earlier epochs, at most one batch of
+// them.
 func (p *Ingest) earlier(ctx context.Context) ([]changes.Change, error) {
 	v, err := p.o.Table.View(ctx)
 	if err != nil {
@@ -61,8 +63,12 @@ func (p *Ingest) earlier(ctx context.Context) ([]changes.Change, error) {
 		if hudi.Era(r.Order) >= p.epoch() {
 			continue
 		}
-		c := r.Clone()
-		gone = append(gone, changes.Change{ID: c.Key.Record, Deleted: true, Absent: true})
+		c, ours := p.change(strings.Clone(r.Key.Record))
+		if !ours {
+			continue
+		}
+		c.Deleted, c.Absent = true, true
+		gone = append(gone, c)
 		if len(gone) >= p.o.MaxRows {
 			break
 		}

@@ -16,6 +16,9 @@ type gathered struct {
 	forced bool
 	// retry is set of quarantined changes.
 	retry *retry
+	// parts are, by their names, the sources whose changes are in the batch, as they
+	// stand after it; none for a batch of the one source.
+	parts map[string]*follower
 }
 
 // feed gathers what a source gives into batches for commits. When started it

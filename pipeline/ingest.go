@@ -119,6 +119,8 @@ type Progress struct {
 	Pending int64
 	// CaughtUp says that the source had nothing more.
 	CaughtUp bool
+	// Sources is how many sources' changes or positions are in the commit.
+	Sources int
 	// Took is how long placing and writing took, without waiting for rows.
 	Took time.Duration
 }
@@ -183,20 +185,14 @@ func (o *Options) pins() Pins {
 // the last completed commit is the only memory. It is not safe for concurrent
 // use, and its owner holds the table's lease.
 type Ingest struct {
-	o        Options
-	identity changes.Identity
-	name     string
-	// checkpoint is the one of the last commit, other sources' entries
-	// included; position is where the next batch begins.
+	o Options
+	follower
+	// checkpoint is the one of the last commit, other sources' entries included.
 	checkpoint commitmeta.Checkpoint
-	position   changes.Position
 	filter     FilterNote
 	// broken counts rejects among the last rows. dry says that nothing is written.
-	broken share
-	dry    bool
-	// seq is the database's sequence at position, for sources that have another
-	// position.
-	seq        string
+	broken     share
+	dry        bool
 	feed       *feed
 	budget     *budget
 	tick       <-chan time.Time // when the services are due on a quiet table
@@ -205,14 +201,10 @@ type Ingest struct {
 	uncommitted commitmeta.Stats
 	// sampled is what a table begins with that has no schema yet.
 	sampled *hudi.Schema
-	// moved says that the checkpoint has something to say beside the position:
-	// a purge sequence, or the end of a sweep.
-	moved bool
+	// last is, with Options.Repairs, the source that the last commit's last_seq is of.
+	last string
 	// masked says that the table notes masks.
 	masked bool
-	// purged are the documents of the last list of purges, which the server
-	// bounds (1,000 unless its _purged_infos_limit says otherwise).
-	purged map[string]bool
 	// line is where the table stands among those of its group, nil without one; own
 	// makes of changes that did not come with a batch what they are to the table.
 	line *line
@@ -221,19 +213,34 @@ type Ingest struct {
 	own   func([]changes.Change) ([]changes.Change, error)
 }
 
+// follower is how far one source is followed.
+type follower struct {
+	identity changes.Identity
+	// name is the source's in the checkpoint.
+	name string
+	// position is where the next batch begins, seq the database's sequence there, for
+	// sources that have another position.
+	position changes.Position
+	seq      string
+	// moved says that the checkpoint has something to say beside the position:
+	// a purge sequence, or the end of a sweep.
+	moved bool
+	// purged are the documents of the last list of purges, which the server
+	// bounds (1,000 unless its _purged_infos_limit says otherwise).
+	purged map[string]bool
+}
+
 // New prepares an Ingest: it rolls back what a dead writer left, finds the
 // last checkpoint and holds it against the source's identity.
 func New(ctx context.Context, o Options) (*Ingest, error) { return open(ctx, o, false) }
 
 // open is New; with dry it writes nothing.
 func open(ctx context.Context, o Options, dry bool) (*Ingest, error) {
-	o = o.withDefaults()
-	p := &Ingest{o: o, lastCommit: o.Clock(), budget: &budget{memory: o.Memory}, dry: dry}
-	if !dry {
-		if _, err := o.Table.Recover(ctx); err != nil {
-			return nil, fmt.Errorf("recover table: %w", err)
-		}
+	p, err := begin(ctx, o, dry)
+	if err != nil {
+		return nil, err
 	}
+	o = p.o
 	id, err := o.Source.Identify(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("identify source: %w", err)
@@ -243,9 +250,8 @@ func open(ctx context.Context, o Options, dry bool) (*Ingest, error) {
 	if p.name == "" {
 		p.name = id.Name
 	}
-	if o.Ordering == OrderingLeafSum && !id.Leaves {
-		return nil, fmt.Errorf("%w: the table orders by the sum of leaf revisions, which this %s source does not list; "+
-			"table.ordering: generation is for a table of such sources alone", ErrPinned, id.Kind)
+	if err := p.orders(id); err != nil {
+		return nil, err
 	}
 	v, err := o.Table.View(ctx)
 	if err != nil {
@@ -255,6 +261,27 @@ func open(ctx context.Context, o Options, dry bool) (*Ingest, error) {
 		return nil, err
 	}
 	return p, p.acknowledge(ctx)
+}
+
+// begin is an Ingest that knows of no source yet.
+func begin(ctx context.Context, o Options, dry bool) (*Ingest, error) {
+	o = o.withDefaults()
+	p := &Ingest{o: o, lastCommit: o.Clock(), budget: &budget{memory: o.Memory}, dry: dry}
+	if !dry {
+		if _, err := o.Table.Recover(ctx); err != nil {
+			return nil, fmt.Errorf("recover table: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// orders says whether the table can order by what a source tells.
+func (p *Ingest) orders(id changes.Identity) error {
+	if p.o.Ordering == OrderingLeafSum && !id.Leaves {
+		return fmt.Errorf("%w: the table orders by the sum of leaf revisions, which this %s source does not list; "+
+			"table.ordering: generation is for a table of such sources alone", ErrPinned, id.Kind)
+	}
+	return nil
 }
 
 // Position is where the next batch begins.
@@ -402,7 +429,7 @@ func (p *Ingest) applyTo(ctx context.Context, v *table.View, g gathered) (Progre
 		}
 	}
 	placed, err := index.Tag(ctx, p.o.Index, v, shaped.Schema, shaped.Records, index.TagOptions{
-		Epoch: p.epoch(), Rewrite: p.o.Rewrite, Scope: p.o.Scope, Stay: p.o.Stay,
+		Epoch: p.epoch(), Epochs: p.epochs(), Rewrite: p.o.Rewrite, Scope: p.o.Scope, Stay: p.o.Stay,
 		OwnEra: g.retry != nil && !g.retry.asked})
 	if err != nil {
 		return Progress{}, fmt.Errorf("find keys: %w", err)
@@ -428,7 +455,7 @@ func (p *Ingest) due(g gathered, writes int) bool {
 		return true
 	}
 	moved := p.uncommitted.Rows > 0 || g.skipped
-	if !moved || g.batch.Last == p.committed() {
+	if !moved || p.stands(g) {
 		return false
 	}
 	return (p.o.Once && g.batch.CaughtUp) || p.o.Clock().Sub(p.lastCommit) >= emptyCommitEvery
@@ -499,7 +526,7 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 	if err != nil {
 		return Progress{}, fmt.Errorf("write files of %s: %w", x.Instant(), err)
 	}
-	next, err := p.next(g.batch)
+	next, err := p.next(g)
 	if err != nil {
 		return Progress{}, err
 	}
@@ -516,7 +543,7 @@ func (p *Ingest) fill(ctx context.Context, x *table.Txn, g gathered, shaped norm
 	if err := x.Commit(ctx, body); err != nil {
 		return Progress{}, fmt.Errorf("complete commit %s: %w", x.Instant(), err)
 	}
-	progress := Progress{Instant: x.Instant(), LastSeq: p.lastSeq(g.batch), Stats: p.uncommitted, Files: len(stats)}
+	progress := Progress{Instant: x.Instant(), LastSeq: p.lastSeq(g.batch), Stats: p.uncommitted, Files: len(stats), Sources: max(1, len(g.parts))}
 	for i := range stats {
 		progress.Bytes += stats[i].Bytes
 	}
@@ -548,6 +575,7 @@ func (p *Ingest) body(next commitmeta.Checkpoint, schema *hudi.Schema, stats []c
 		commitmeta.ExtraStats:      p.uncommitted.Encode(),
 	}}
 	p.noteMasks(b.Extra)
+	p.noteSource(b.Extra)
 	if p.o.Repairs {
 		b.Extra[commitmeta.ExtraLastSeq] = p.seq
 	}

@@ -218,8 +218,13 @@ func (e *PinError) Unwrap() error { return ErrPinned }
 
 // Hint says what to do.
 func (e *PinError) Hint() string {
-	if e.Setting == settingBuckets {
+	switch {
+	case e.Setting == settingBuckets:
 		return "use the table's number, or give it the other one with couch2hudi rebucket"
+	case e.Setting == settingKey && e.Have == hudi.ColumnKey:
+		return "the table takes many databases: follow them with source.databases and source.into: one, or use another table"
+	case e.Setting == settingKey && e.Want == hudi.ColumnKey:
+		return "the table is of one database, and its key has no place for others: use another table for source.into: one"
 	}
 	return "use the table's settings, or another table"
 }
@@ -250,6 +255,7 @@ const (
 	settingIndex          = "table.index"
 	settingBuckets        = "table.buckets"
 	settingPartitionField = "table.partition.field"
+	settingKey            = "the key column"
 	settingCDC            = "table.cdc"
 	settingChangelog      = "table.changelog"
 	none                  = "none"
@@ -265,7 +271,7 @@ func (p Pins) settings() []setting {
 		list = append(list, setting{settingBuckets, strconv.Itoa(p.Buckets)})
 	}
 	list = append(list, setting{settingCDC, strings.ToLower(or(string(p.CDC), cdcOff))}, setting{settingChangelog, strconv.FormatBool(p.Changelog)})
-	list = append(list, setting{"index.scope", or(p.Scope, scopeGlobal)}, setting{"the key column", or(p.Key, hudi.ColumnID)},
+	list = append(list, setting{"index.scope", or(p.Scope, scopeGlobal)}, setting{settingKey, or(p.Key, hudi.ColumnID)},
 		setting{"table.ordering", or(p.Ordering, OrderingLeafSum)}, setting{settingPartitionField, or(p.PartitionField, none)})
 	if p.PartitionField == "" {
 		return list

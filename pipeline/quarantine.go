@@ -54,7 +54,8 @@ func (p *Ingest) quarantine(rejects []normalize.Reject) ([]byte, error) {
 	e.SetEscapeHTML(false)
 	for i := range rejects {
 		c := &rejects[i].Change
-		q := quarantined{ID: c.ID, Rev: c.Rev.String(), Deleted: c.Deleted, Seq: c.Seq, Place: c.Place.String(), Source: p.name, Epoch: p.epoch(), Reason: rejects[i].Reason}
+		q := quarantined{ID: c.ID, Rev: c.Rev.String(), Deleted: c.Deleted, Seq: c.Seq, Place: c.Place.String(), Source: or(c.Database, p.name), Reason: rejects[i].Reason}
+		q.Epoch = p.checkpoint.Sources[q.Source].Epoch
 		for _, l := range c.Leaves {
 			q.Leaves = append(q.Leaves, l.String())
 		}

@@ -246,7 +246,11 @@ func (p *Ingest) revive(ctx context.Context, r *retry) ([]changes.Change, error)
 			}
 			places[one.ID] = append(places[one.ID], i)
 		default:
-			cs, r.from = append(cs, one.q.change()), append(r.from, []int{i})
+			c := one.q.change()
+			if p.o.Layout.ofMany() {
+				c.Database = p.name
+			}
+			cs, r.from = append(cs, c), append(r.from, []int{i})
 		}
 	}
 	if len(ids) == 0 {

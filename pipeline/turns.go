@@ -20,6 +20,8 @@ type TurnsOptions struct {
 	Gap time.Duration
 	// Once ends Run when nobody wants a turn.
 	Once bool
+	// Idle is told when nobody has or wants a turn; may be nil.
+	Idle func()
 }
 
 // Turns lets many sources, of which few have something new at a time, take turns.
@@ -73,6 +75,9 @@ func (t *Turns) Run(ctx context.Context) error {
 		wait, idle := t.begin(inner, e)
 		if idle && t.o.Once {
 			return stopped(ctx, e.Wait())
+		}
+		if idle && t.o.Idle != nil {
+			t.o.Idle()
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -19,7 +19,7 @@ func (p *packer) buckets(fresh map[string][]*hudi.Located, known map[hudi.Locati
 		}
 		first := map[int][]*hudi.Located{}
 		for _, r := range fresh[partition] {
-			b := hudi.Bucket(r.Key.Record, p.o.Buckets)
+			b := hudi.BucketBy(r.Key.Record, p.o.hashField(), p.o.Buckets)
 			if s := groups[b]; s != nil {
 				known[s.Location] = append(known[s.Location], r)
 			} else {

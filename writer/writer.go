@@ -43,6 +43,8 @@ type Options struct {
 	// Buckets is the number of file groups in a partition of a table with the
 	// bucket index; 0 for one without.
 	Buckets int
+	// HashField is the key field that a bucket is the hash of; Write takes the table's.
+	HashField string
 	// Memory bounds what all files being written hold at a time; 64 MiB by
 	// default. Merging the keys of a rewritten group's logs comes on top.
 	Memory int64
@@ -102,6 +104,13 @@ func or(n, otherwise int64) int64 {
 	return otherwise
 }
 
+func (o Options) hashField() string {
+	if o.HashField == "" {
+		return hudi.ColumnID
+	}
+	return o.HashField
+}
+
 func (o Options) newID() string {
 	if o.NewID == nil {
 		return uuid.NewString()
@@ -122,6 +131,7 @@ func Write(ctx context.Context, x *table.Txn, s *hudi.Schema, rs []hudi.Located,
 	if err != nil {
 		return nil, err
 	}
+	o.HashField = x.View().Table().KeyColumn()
 	plan, err := Assign(st, rs, o)
 	if err != nil {
 		return nil, err

@@ -46,15 +46,15 @@ func (c *checker) buckets(ctx context.Context, cfg config.Config, t *checkedTabl
 			load.Groups = groups
 		}
 	}
-	c.ids(ids)
+	c.ids(ids, pins(cfg).Key)
 	c.merges(load, cfg.Table.Buckets)
 }
 
 // ids warns of those that other writers hash otherwise.
-func (c *checker) ids(ids []string) {
+func (c *checker) ids(ids []string, field string) {
 	var misplaced, endless []string
 	for _, id := range ids {
-		elsewhere, never := hudi.BucketTrouble(id)
+		elsewhere, never := hudi.BucketTrouble(id, field)
 		if elsewhere {
 			misplaced = append(misplaced, id)
 		}
