@@ -40,6 +40,8 @@ type Config struct {
 	Tables []Entry `yaml:"tables"`
 	among  *Config
 	entry  string
+	// database is the one that the configuration was made for, of many.
+	database string
 }
 
 // Source is where changes come from.
@@ -49,8 +51,10 @@ type Source struct {
 	// hold a password, hence a Secret.
 	URL Secret `yaml:"url"`
 	// Databases are names and patterns of databases, each of which is followed into a
-	// table of its own; URL is then the server's, without a database.
+	// table of its own, or all into one; URL is then the server's, without a database.
 	Databases []string `yaml:"databases"`
+	// Into says which of the two: IntoEach or IntoOne.
+	Into string `yaml:"into"`
 	// MaxConnections is how many of them are read at a time.
 	MaxConnections int `yaml:"max_connections"`
 	// Deleted is what becomes of the rows of one that was deleted: "keep" or "delete".
@@ -357,7 +361,7 @@ func Default() Config {
 	)
 	return Config{
 		Listen: ListenDefault,
-		Source: Source{Since: "0", MaxConnections: 4, Deleted: GoneKeep, Heartbeat: Duration(heartbeat), BatchRows: 10_000, Parallel: 1,
+		Source: Source{Since: "0", Into: IntoEach, MaxConnections: 4, Deleted: GoneKeep, Heartbeat: Duration(heartbeat), BatchRows: 10_000, Parallel: 1,
 			SeqInterval: 1_000, MaxRowBytes: 64 * mebibyte, Timeout: Duration(timeout), Auth: Auth{Kind: AuthBasic}},
 		Table: Table{Partition: Partition{Timezone: "UTC", Name: "pt", Moves: MovesMove, HiveStyle: true, URLEncode: true},
 			Deletes: DeletesTombstone, Ordering: OrderingLeafSum, Index: IndexBloom, Buckets: 16, FileSize: 128 * mebibyte, CDC: CDCOff},

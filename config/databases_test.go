@@ -52,6 +52,11 @@ func TestDatabases(t *testing.T) {
 		"source: {url: http://h, databases: [a], max_connections: 0}\ntable: {url: '/x/{db}'}":                            "max_connections",
 		"source: {url: http://h, databases: [a], deleted: drop}\ntable: {url: '/x/{db}'}":                                 "source.deleted",
 		"source: {url: http://h, databases: [a]}\ntable: {url: '/x/{db}', name: n}":                                       "table.name",
+		"source: {url: http://h, databases: [a], into: two}\ntable: {url: '/x/{db}'}":                                     "source.into",
+		"source: {url: http://h/a, into: one}\ntable: {url: /x}":                                                          "source.databases",
+		"source: {url: http://h, databases: [a], into: one}\ntable: {url: '/x/{db}'}":                                     "{db}",
+		"source: {url: http://h, databases: [a], into: one, since: 3-x}\ntable: {url: /x}":                                "source.since",
+		"source: {url: http://h, databases: [a], into: one, name: n}\ntable: {url: /x}":                                   "source.name",
 		"source: {url: 'kafka://h:9092', databases: [a]}\ntable: {url: '/x/{db}'}":                                        "kind kafka",
 		"source: {url: http://h, databases: [a]}\nroute: {field: f, others: drop}\ntables: [{name: a, table: {url: /a}}]": "tables",
 	} {
@@ -62,5 +67,24 @@ func TestDatabases(t *testing.T) {
 		if err := c.Validate(); !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+func TestDatabasesIntoOne(t *testing.T) {
+	c, err := config.Parse([]byte("source: {url: http://h:5984, databases: ['user-*'], into: one, since: now}\ntable: {url: /lake/all, name: users}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := c.Database("user-a/b")
+	for _, c := range []config.Config{c, one} {
+		if err := c.Validate(); err != nil {
+			t.Error(err)
+		}
+		if _, shared := c.Shared(); !shared || c.Table.URL != "/lake/all" {
+			t.Errorf("shared %t, %s", shared, c.Table.URL)
+		}
+	}
+	if name, _ := one.Shared(); name != "user-a/b" {
+		t.Errorf("of %q", name)
 	}
 }

@@ -184,19 +184,6 @@ func (p *Ingest) next(g gathered) (commitmeta.Checkpoint, error) {
 	return c, f.enter(&c)
 }
 
-// enter puts the source's entry into a checkpoint.
-func (f *follower) enter(c *commitmeta.Checkpoint) error {
-	before := c.Sources[f.name]
-	// A source may not know its incarnation before anything has come.
-	s := commitmeta.Source{Kind: f.identity.Kind, Name: f.identity.Name,
-		Incarnation: or(f.identity.Incarnation, before.Incarnation), Epoch: before.Epoch, PurgeSeq: f.identity.PurgeSeq, Sweep: before.Sweep}
-	if err := s.SetPosition(string(f.position), f.seq); err != nil {
-		return fmt.Errorf("checkpoint of %s %q: %w", s.Kind, s.Name, err)
-	}
-	c.Sources[f.name] = s
-	return nil
-}
-
 // stands says whether the last commit has the batch's positions already.
 func (p *Ingest) stands(g gathered) bool {
 	for name, f := range g.parts {

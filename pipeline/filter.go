@@ -68,7 +68,7 @@ func (p *Ingest) noteFilter(extra map[string]string, g gathered) error {
 	if n == (FilterNote{}) {
 		return nil
 	}
-	if p.o.Replay && g.batch.CaughtUp && p.o.Since == "" {
+	if p.o.Replay && !p.o.Rest && g.batch.CaughtUp && p.o.Since == "" {
 		n = FilterNote{Filter: n.Filter}
 	}
 	text, err := json.Marshal(n)

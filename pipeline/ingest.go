@@ -42,6 +42,9 @@ type Options struct {
 	// rows that are not newer are dropped. The follower's position stays as it
 	// is, the backfill has one of its own. Once is implied.
 	Replay bool
+	// Rest says that a Replay is that of one of the table's sources, and that others
+	// are to follow.
+	Rest bool
 	// Rewrite writes rows again although the table holds the same version.
 	Rewrite bool
 	// AcceptRecreated begins a new epoch when the database is another one than
@@ -211,23 +214,6 @@ type Ingest struct {
 	// stood is where the last commit says that it stands.
 	stood line
 	own   func([]changes.Change) ([]changes.Change, error)
-}
-
-// follower is how far one source is followed.
-type follower struct {
-	identity changes.Identity
-	// name is the source's in the checkpoint.
-	name string
-	// position is where the next batch begins, seq the database's sequence there, for
-	// sources that have another position.
-	position changes.Position
-	seq      string
-	// moved says that the checkpoint has something to say beside the position:
-	// a purge sequence, or the end of a sweep.
-	moved bool
-	// purged are the documents of the last list of purges, which the server
-	// bounds (1,000 unless its _purged_infos_limit says otherwise).
-	purged map[string]bool
 }
 
 // New prepares an Ingest: it rolls back what a dead writer left, finds the

@@ -285,9 +285,8 @@ func (p *Pool) step(ctx context.Context) (end bool, err error) {
 		if h.do == nil {
 			return false, p.take(ctx, h)
 		}
-		err := h.do(ctx)
-		h.done <- err
-		return false, err
+		h.done <- h.do(ctx) // an error ends the turn, and with it all
+		return false, nil
 	case <-p.due.C:
 		return false, p.flush(ctx)
 	case <-p.quiet:

@@ -16,8 +16,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/pipeline"
 )
 
-// many follows many databases of a server, each into a table of its own. They take
-// turns: nothing is held open of a database that has nothing new.
+// many follows many databases of a server, each into a table of its own, or all into
+// one. They take turns: nothing is held open of a database that has nothing new.
 type many struct {
 	cfg    config.Config
 	f      ingestFlags
@@ -56,8 +56,6 @@ func followMany(ctx context.Context, cfg config.Config, with shared, f ingestFla
 	}
 	defer func() { err = errors.Join(err, m.server.Close()) }()
 	once := f.once || f.replay
-	m.turns = pipeline.NewTurns(pipeline.TurnsOptions{Take: m.take, Workers: cfg.Source.MaxConnections,
-		Gap: time.Duration(cfg.Commit.Interval), Once: once})
 	// Asked before the list is read, so that nothing falls in between.
 	since, told := "now", false
 	if !once {
@@ -74,8 +72,23 @@ func followMany(ctx context.Context, cfg config.Config, with shared, f ingestFla
 		m.first[name] = true
 	}
 	log.Info("following databases", keyDatabases, len(names), keySource, cfg.Source.URL.String())
+	if _, shared := cfg.Shared(); shared {
+		return m.intoOne(ctx, names, since, told)
+	}
+	m.takeTurns(m.take, nil)
+	return m.run(ctx, names, since, told)
+}
+
+// takeTurns prepares the turns, each of which is taken so.
+func (m *many) takeTurns(take func(ctx context.Context, name string) error, idle func()) {
+	m.turns = pipeline.NewTurns(pipeline.TurnsOptions{Take: take, Workers: m.cfg.Source.MaxConnections,
+		Gap: time.Duration(m.cfg.Commit.Interval), Once: m.f.once || m.f.replay, Idle: idle})
+}
+
+// run lets the databases take turns until stopped, or until each had its own.
+func (m *many) run(ctx context.Context, names []string, since string, told bool) error {
 	m.turns.Want(names...)
-	if once {
+	if m.f.once || m.f.replay {
 		return m.turns.Run(ctx)
 	}
 	e, inner := errgroup.WithContext(ctx)

@@ -52,6 +52,7 @@ func newNormalizer(cfg config.Config, table string) (*normalize.Normalizer, erro
 		DropDoc: !cfg.Columns.KeepDoc, Seq: cfg.Columns.Seq, MaxColumns: cfg.Columns.MaxColumns,
 		Nested: cfg.Columns.Nested, NestedDepth: cfg.Columns.NestedDepth, NestedWidth: cfg.Columns.NestedWidth,
 		Others: cfg.Columns.Others, Conflict: cfg.Columns.OnConflict, Salt: cfg.Columns.Salt.Reveal()}
+	_, o.Databases = cfg.Shared()
 	if cfg.Source.Filter != "" {
 		f, err := filter.Compile(cfg.Source.Filter)
 		if err != nil {

@@ -88,6 +88,9 @@ func (p *progress) committed(c pipeline.Progress, log *slog.Logger) {
 		p.draw(p.lastAt)
 		return
 	}
+	if c.Sources > 1 {
+		log = log.With(keyDatabases, c.Sources)
+	}
 	log.Info("committed", keyInstant, string(c.Instant), keyRows, c.Stats.Rows, keyInserts, c.Stats.Inserts,
 		keyUpserts, c.Stats.Upserts, keyDeletes, c.Stats.Deletes, keyReplayed, c.Stats.Replayed,
 		keyRescued, c.Stats.Rescued, keyQuarantined, c.Stats.Quarantined, keyElsewhere, c.Stats.Elsewhere, keyLeft, c.Stats.Left, keyFiles, c.Files, keyBytes, c.Bytes,

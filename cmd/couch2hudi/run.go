@@ -16,6 +16,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/index"
+	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/table"
 	"github.com/couch2hudi/couch2hudi/writer"
@@ -31,6 +32,8 @@ type ingestFlags struct {
 	acceptRecreated bool
 	// quiet shows neither log lines nor a live line (the demo speaks itself).
 	quiet bool
+	// rest says that further databases are read into the same table after this one.
+	rest bool
 }
 
 func newRun(s streams) *cobra.Command {
@@ -231,7 +234,7 @@ func options(ctx context.Context, cfg config.Config, f ingestFlags, source chang
 	o := pipeline.Options{Source: source, Table: t, Name: cfg.Source.Name, Once: f.once,
 		Interval: time.Duration(cfg.Commit.Interval), MaxRows: cfg.Commit.MaxRows, MaxBytes: int64(cfg.Commit.MaxBytes),
 		Sample: cfg.Columns.Sample, Memory: int64(cfg.Memory), Replay: f.replay, Rewrite: f.rewrite, AcceptRecreated: f.acceptRecreated,
-		MaxShare: cfg.Quarantine.MaxShare, Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writerOptions(cfg)}
+		MaxShare: cfg.Quarantine.MaxShare, Rest: f.rest, Stay: cfg.Table.Partition.Moves == config.MovesStay, Writer: writerOptions(cfg)}
 	pinned := pins(cfg)
 	o.Layout, o.Ordering, o.BareFolders, o.PlainFolders, o.CDC, o.Changelog = pinned.Layout, pinned.Ordering, pinned.BareFolders, pinned.PlainFolders, pinned.CDC, pinned.Changelog
 	if cfg.Index.Scope == config.ScopePartition {
@@ -279,7 +282,8 @@ func newIndex(cfg config.Config) index.Index {
 
 // pins are what the config asks of a table, for ever.
 func pins(cfg config.Config) pipeline.Pins {
-	p := pipeline.Pins{Layout: pipeline.Layout{Index: cfg.Table.Index, Key: hudi.ColumnID}, Ordering: cfg.Table.Ordering}
+	_, shared := cfg.Shared()
+	p := pipeline.Pins{Layout: pipeline.Layout{Index: cfg.Table.Index, Key: normalize.KeyColumn(shared)}, Ordering: cfg.Table.Ordering}
 	if p.Index == config.IndexBucket {
 		p.Buckets = cfg.Table.Buckets
 	}

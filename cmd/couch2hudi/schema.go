@@ -294,8 +294,14 @@ func (d described) envelope() map[string]string {
 	if _, ours := d.Lookup(hudi.ColumnRevOrder); !ours {
 		return nil
 	}
+	id := "the document's _id, the record key"
+	if _, shared := d.Lookup(hudi.ColumnKey); shared {
+		id = "the document's _id"
+	}
 	return map[string]string{
-		hudi.ColumnID:          "the document's _id, the record key",
+		hudi.ColumnKey:         "the record key: the database, a slash and the _id",
+		hudi.ColumnDB:          "the document's database",
+		hudi.ColumnID:          id,
 		hudi.ColumnRev:         "the winning revision",
 		hudi.ColumnRevOrder:    "orders the states of a document",
 		hudi.ColumnOp:          "u, or d for a tombstone",

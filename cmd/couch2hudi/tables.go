@@ -92,7 +92,8 @@ func entryNames(cfg config.Config) []string {
 func loadOne(c *cobra.Command, path string) (config.Config, error) {
 	cfg, err := loadFlags(c, path)
 	name, _ := c.Flags().GetString("table")
-	if err == nil && len(cfg.Source.Databases) > 0 {
+	_, shared := cfg.Shared()
+	if err == nil && len(cfg.Source.Databases) > 0 && !shared {
 		if !cfg.Source.Wants(name) {
 			return cfg, &usageError{err: errors.New("the config has a table a database; --table takes the name of a database"), command: c.CommandPath()}
 		}
@@ -120,7 +121,7 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 	if err != nil || !c.Flags().Changed("table") {
 		return cfg, err
 	}
-	if len(cfg.Tables) > 0 || len(cfg.Source.Databases) > 0 {
+	if _, shared := cfg.Shared(); len(cfg.Tables) > 0 || len(cfg.Source.Databases) > 0 && !shared {
 		return cfg, &usageError{err: errors.New("the config has tables of its own; leave --table out"), command: c.CommandPath()}
 	}
 	cfg.Table.URL, _ = c.Flags().GetString("table")
@@ -131,7 +132,8 @@ func loadConfig(c *cobra.Command, path string) (config.Config, error) {
 // that is not there yet it shows what a sample of the documents for it gives: done.
 func schemaOfEntry(c *cobra.Command, s streams, f *schemaFlags) (done bool, err error) {
 	whole, err := loadFlags(c, f.file)
-	if err != nil || len(whole.Tables) == 0 && len(whole.Source.Databases) == 0 {
+	_, shared := whole.Shared()
+	if err != nil || shared || len(whole.Tables) == 0 && len(whole.Source.Databases) == 0 {
 		return false, err
 	}
 	one, err := loadOne(c, f.file)

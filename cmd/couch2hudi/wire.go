@@ -20,6 +20,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/config"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
+	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/status"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/file"
@@ -34,6 +35,9 @@ func openSource(ctx context.Context, cfg config.Config, log *slog.Logger, board 
 	source, err := openDriver(ctx, cfg, log, board)
 	if err != nil {
 		return nil, err
+	}
+	if database, shared := cfg.Shared(); shared && database != "" {
+		return pipeline.Of(source, database), nil
 	}
 	return asRouted(cfg, source)
 }
@@ -423,7 +427,7 @@ func openOrCreate(ctx context.Context, b *storage.Bucket, u config.TableURL, cfg
 	if err != nil {
 		return nil, fmt.Errorf("identify source: %w", err)
 	}
-	c := table.CreateOptions{Name: cfg.Table.Name, OrderColumn: hudi.ColumnRevOrder, KeyColumn: hudi.ColumnID, CDC: pins(cfg).CDC, Extra: pins(cfg).Properties()}
+	c := table.CreateOptions{Name: cfg.Table.Name, OrderColumn: hudi.ColumnRevOrder, KeyColumn: pins(cfg).Key, CDC: pins(cfg).CDC, Extra: pins(cfg).Properties()}
 	if c.Name == "" {
 		c.Name = id.Name
 	}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/internal/couchfake"
+)
+
+// usersInOne is users, all of whose databases go into one table.
+func usersInOne(t *testing.T, n int, more string) (s *couchfake.Server, file, table string) {
+	t.Helper()
+	s, file, dir := users(t, n, ", into: one"+more)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table = filepath.Join(dir, "all")
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), dir+"/{db}", table, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s, file, table
+}
+
+// rowsIn counts the table's live rows of a database.
+func rowsIn(t *testing.T, table, db string) int {
+	t.Helper()
+	code, out, _ := call(t, "query", "--table", table, "--count", "--where", "_db = '"+db+"'")
+	n := -1
+	if code == exitDone {
+		_, _ = fmt.Sscan(out, &n)
+	}
+	return n
+}
+
+func TestOneTableOnce(t *testing.T) {
+	s, file, table := usersInOne(t, 5, "")
+	user(t, s, "user-a/b", 2) // its documents' keys would be those of user-a
+	user(t, s, "user-a", 0)
+	db, _ := s.Database("user-a")
+	if _, err := db.Put("b/d0", []byte(`{"n":5}`)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 0, []string{`"databases":7`, `"inserts":28`}, "run", "-c", file, "--once")
+	for i := range 5 {
+		if n := rowsIn(t, table, fmt.Sprint("user-", i)); n != 3+i {
+			t.Errorf("user-%d has %d rows", i, n)
+		}
+	}
+	if n := rowsIn(t, table, "other"); n != 0 {
+		t.Errorf("a database that nobody named has %d rows", n)
+	}
+	want(t, 0, []string{`"_key":"user-a%2Fb/d0"`, `"_db":"user-a/b"`, `"_id":"d0"`}, "query", "--table", table, "--where", "_key = 'user-a%2Fb/d0'")
+	want(t, 0, []string{`"_db":"user-3"`, `"_db":"user-a/b"`, `"_id":"d1"`}, "query", "--table", table, "--where", "_id = 'd1'")
+	want(t, 0, []string{"_key", "the record key", "_db"}, "schema", "--table", table)
+	want(t, 0, nil, "compact", "-c", file)
+	if _, err := s.Recreate("user-2"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, exitRecreated, []string{"database user-2"}, "run", "-c", file, "--once")
+	want(t, 0, nil, "run", "-c", file, "--once", "--accept-recreated")
+	for db, rows := range map[string]int{"user-2": 0, "user-1": 4, "user-a": 1} {
+		if n := rowsIn(t, table, db); n != rows {
+			t.Errorf("%s has %d rows, want %d", db, n, rows)
+		}
+	}
+	want(t, 0, nil, "run", "-c", file, "--replay")
+	if n := rowsIn(t, table, "user-1"); n != 4 {
+		t.Errorf("user-1 has %d rows after a backfill", n)
+	}
+	// A table of one database is none of many, and the other way round.
+	want(t, exitUsage, []string{"the key column is _key", "source.into: one"}, "run", "--source", s.URL()+"/user-1", "--table", table, "--once")
+	single := table + "-single"
+	want(t, 0, nil, "run", "--source", s.URL()+"/user-1", "--table", single, "--once", "--state-dir", "off")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), table, single, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, exitUsage, []string{"the key column is _id", "another table"}, "run", "-c", file, "--once")
+}
+
+// TestOneTable follows databases that change, come and go, into one table.
+func TestOneTable(t *testing.T) {
+	for _, gone := range []string{"keep", "delete"} {
+		t.Run(gone, func(t *testing.T) {
+			s, file, table := usersInOne(t, 4, ", deleted: "+gone)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var log watched
+			done := make(chan int)
+			go func() { done <- execute(ctx, streams{out: &log, err: &log}, []string{"run", "-c", file}) }()
+			await := func(name string, rows int) {
+				t.Helper()
+				for deadline := time.Now().Add(2 * time.Minute); rowsIn(t, table, name) != rows; time.Sleep(20 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("%s has %d rows, want %d\n%s", name, rowsIn(t, table, name), rows, log.String())
+					}
+				}
+			}
+			for i := range 4 {
+				await(fmt.Sprint("user-", i), 3+i)
+			}
+			db, _ := s.Database("user-1")
+			if _, err := db.Put("new", []byte(`{"n":1}`)); err != nil {
+				t.Fatal(err)
+			}
+			await("user-1", 5)
+			if _, err := db.Delete("d0"); err != nil {
+				t.Fatal(err)
+			}
+			await("user-1", 4)
+			await("user-2", 5) // whose d0 is another one
+			user(t, s, "user-new", 7)
+			await("user-new", 7)
+			if err := s.Drop("user-3"); err != nil {
+				t.Fatal(err)
+			}
+			if gone == "delete" {
+				await("user-3", 0)
+				user(t, s, "user-3", 2)
+				await("user-3", 2)
+			} else {
+				log.await(t, "its rows stay in the table")
+				await("user-3", 6)
+			}
+			await("user-0", 3)
+			cancel()
+			if code := <-done; code != exitDone {
+				t.Errorf("exit %d\n%s", code, log.String())
+			}
+		})
+	}
+}
