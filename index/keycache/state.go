@@ -146,51 +146,90 @@ func (d *difference) none() bool { return len(d.fresh) == 0 && len(d.archived) =
 var errFollow = errors.New("cannot be caught up")
 
 // compare says what is new, or why the state cannot be brought to the view. own
-// is an instant that this process has just completed, if it asks for its sake.
+// is an instant that this process has just completed, if it asks for its sake. It is
+// asked twice a commit: as long as nothing left the timeline, it costs one look at
+// each instant.
 func (st *state) compare(v *table.View, own hudi.Time) (d difference, reason string) {
-	done, pending := marksOf(v)
-	d.pending = pending
-	for m := range st.done {
-		if done[m] {
-			continue
-		}
-		if m.action == commitmeta.ActionRestore {
-			d.archived = append(d.archived, m)
-			continue
-		}
-		if !v.Committed(m.time) {
-			return d, fmt.Sprintf("commit %s is no more", m.time)
-		}
-		d.archived = append(d.archived, m)
-	}
-	for m := range st.pending {
-		if !done[m] && !pending[m] && v.Committed(m.time) {
-			return d, fmt.Sprintf("instant %s was completed and archived meanwhile", m.time)
+	look := st.look(v)
+	d.pending = look.pending
+	if look.known < len(st.done) || len(st.pending) > 0 {
+		if d.archived, reason = st.gone(v, look.pending); reason != "" {
+			return d, reason
 		}
 	}
-	saved := savepoints(v)
-	first := true
-	for _, i := range v.Instants() {
-		if !marked(i) || !i.Done() {
-			continue
-		}
-		m := markOf(i)
-		if st.done[m] {
-			first = first && saved[i.Time] // archiving leaves those behind
-			continue
-		}
+	for n, i := range look.unknown {
 		if i.Action == commitmeta.ActionRestore {
 			return d, fmt.Sprintf("the table was restored at %s", i.Time)
 		}
-		if first && (len(d.archived) > 0 || len(st.done) == 0 && (len(done) > 1 || i.Time != own)) {
+		if n == 0 && look.oldest && (len(d.archived) > 0 || len(st.done) == 0 && (look.done > 1 || i.Time != own)) {
 			// The oldest that is left is not known here: those between may have
 			// been archived.
 			return d, "commits were archived meanwhile"
 		}
-		first = false
-		d.fresh = append(d.fresh, i)
 	}
+	d.fresh = look.unknown
 	return d, ""
+}
+
+// looked is what one look at a view's instants says.
+type looked struct {
+	// unknown are those that were completed and that the state does not have, in
+	// order of time; oldest says that none that it has stands before them but what
+	// archiving leaves behind.
+	unknown []timeline.Instant
+	oldest  bool
+	// done are completed, known those of them that the state has.
+	done, known int
+	pending     map[mark]bool
+}
+
+func (st *state) look(v *table.View) looked {
+	l := looked{oldest: true, pending: map[mark]bool{}}
+	var saved map[hudi.Time]bool
+	for _, i := range v.Instants() {
+		if !marked(i) {
+			continue
+		}
+		m := markOf(i)
+		if !i.Done() {
+			l.pending[m] = true
+			continue
+		}
+		l.done++
+		if !st.done[m] {
+			l.unknown = append(l.unknown, i)
+			continue
+		}
+		l.known++
+		if l.oldest && len(l.unknown) == 0 {
+			if saved == nil {
+				saved = savepoints(v)
+			}
+			l.oldest = saved[i.Time]
+		}
+	}
+	return l
+}
+
+// gone are the marks of the state that the view has no more, unless they cannot
+// have been archived.
+func (st *state) gone(v *table.View, pending map[mark]bool) (archived []mark, reason string) {
+	done, _ := marksOf(v)
+	for m := range st.done {
+		switch {
+		case done[m]:
+			continue
+		case m.action != commitmeta.ActionRestore && !v.Committed(m.time):
+			return nil, fmt.Sprintf("commit %s is no more", m.time)
+		}
+		archived = append(archived, m)
+	}
+	for m := range st.pending {
+		if !done[m] && !pending[m] && v.Committed(m.time) {
+			return nil, fmt.Sprintf("instant %s was completed and archived meanwhile", m.time)
+		}
+	}
+	return archived, ""
 }
 
 func savepoints(v *table.View) map[hudi.Time]bool {
