@@ -106,6 +106,9 @@ type Table struct {
 	// URL is file:///path or a bare path, s3://bucket/prefix, gs://bucket/prefix,
 	// azblob://container/prefix or hdfs://namenode:port/path.
 	URL string `yaml:"url"`
+	// TrustSingleWriter goes on with a store that ignores the condition of a put:
+	// nothing but the operator keeps a second writer out.
+	TrustSingleWriter bool `yaml:"trust_single_writer"`
 	// Name is the table's name; the database's by default.
 	Name      string    `yaml:"name"`
 	Partition Partition `yaml:"partition"`

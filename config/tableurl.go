@@ -4,7 +4,9 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Schemes of tables.
@@ -113,6 +115,60 @@ func (u TableURL) Query() url.Values {
 		return url.Values{}
 	}
 	return values
+}
+
+// Parameters that we take out of the query before the store sees it.
+const (
+	ParamTrust    = "trust_single_writer"
+	ParamTimeout  = "timeout"
+	ParamPatience = "patience"
+)
+
+// Tuning is what a URL says of how its store is used.
+type Tuning struct {
+	// Trusted says that there is one writer, for stores that cannot keep out others.
+	Trusted bool
+	// Timeout is how long a request may take, Patience how long a failed one is tried
+	// again; 0 for the store's default.
+	Timeout, Patience time.Duration
+}
+
+// Split takes the parameters that are ours out of the query.
+func (u TableURL) Split() (Tuning, url.Values, error) {
+	var t Tuning
+	var err error
+	query := u.Query()
+	if text := query.Get(ParamTrust); text != "" {
+		if t.Trusted, err = strconv.ParseBool(text); err != nil {
+			return t, nil, wrong(fieldTable, "%s=%s: write true or false", ParamTrust, text)
+		}
+	}
+	for name, to := range map[string]*time.Duration{ParamTimeout: &t.Timeout, ParamPatience: &t.Patience} {
+		if text := query.Get(name); text != "" {
+			if *to, err = time.ParseDuration(text); err != nil || *to <= 0 {
+				return t, nil, wrong(fieldTable, "%s=%s: write a duration such as 30s", name, text)
+			}
+		}
+		query.Del(name)
+	}
+	query.Del(ParamTrust)
+	return t, query, nil
+}
+
+// Address is the table's URL with what else the config says of its store.
+func (t *Table) Address() string {
+	u, err := ParseTableURL(t.URL)
+	if !t.TrustSingleWriter || err != nil || u.Local() || u.Scheme == SchemeHDFS {
+		return t.URL
+	}
+	mark := "?"
+	if strings.Contains(t.URL, "?") {
+		mark = "&"
+	}
+	if u.Query().Has(ParamTrust) {
+		return t.URL
+	}
+	return t.URL + mark + ParamTrust + "=true"
 }
 
 // String is the URL without its query: which table it is, not how it is reached. Of

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/couch2hudi/couch2hudi/config"
 )
@@ -43,6 +44,36 @@ func TestParseTableURL(t *testing.T) {
 		"s3:///t", "s3://b/t#x", "s3://b/a/../t", "s3://b/a//t", "s3://b/t?a=1&a=2", "s3://b/t?%zz", "s3://b/%zz?secret=hunter2", "s3://key:hunter2@b/t"} {
 		if got, err := config.ParseTableURL(text); !errors.Is(err, config.ErrConfig) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestSplitTableURL(t *testing.T) {
+	u, err := config.ParseTableURL("s3://b/t?region=x&timeout=5s&patience=2m&trust_single_writer=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, rest, err := u.Split()
+	if err != nil || got != (config.Tuning{Trusted: true, Timeout: 5 * time.Second, Patience: 2 * time.Minute}) || rest.Encode() != "region=x" {
+		t.Errorf("%+v, %v, %v", got, rest, err)
+	}
+	for _, text := range []string{"s3://b/t?timeout=5", "s3://b/t?patience=-1s", "s3://b/t?trust_single_writer=perhaps"} {
+		c := config.Default()
+		c.Source.URL, c.Table.URL = "http://h/db", text
+		if err := c.Validate(); !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"s3://b/t": "s3://b/t?trust_single_writer=true", "s3://b/t?region=x": "s3://b/t?region=x&trust_single_writer=true",
+		"s3://b/t?trust_single_writer=false": "s3://b/t?trust_single_writer=false", "/data/t": "/data/t",
+	} {
+		one := config.Table{URL: text, TrustSingleWriter: true}
+		if got := one.Address(); got != want {
+			t.Errorf("%s: %s", text, got)
+		}
+		if one.TrustSingleWriter = false; one.Address() != text {
+			t.Errorf("%s: %s", text, one.Address())
 		}
 	}
 }

@@ -71,7 +71,10 @@ func (s *Source) validate() error {
 }
 
 func (t *Table) validate() error {
-	_, err := ParseTableURL(t.URL)
+	u, err := ParseTableURL(t.URL)
+	if err == nil {
+		_, _, err = u.Split()
+	}
 	errs := []error{err, oneOf("table.deletes", t.Deletes, DeletesTombstone, DeletesHard),
 		oneOf("table.index", t.Index, IndexBloom, IndexBucket), between("table.buckets", t.Buckets, 1, MaxBuckets),
 		between("table.file_size", t.FileSize, 1<<16, 1<<34), oneOf("table.cdc", t.CDC, CDCOff, CDCOpKeyOnly, CDCDataBefore, CDCDataBeforeAfter)}

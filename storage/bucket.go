@@ -20,7 +20,7 @@ type Options struct {
 // Event is one finished operation of a Bucket.
 type Event struct {
 	// Op is the operation, as in errors: stat, read, put, create, write,
-	// commit, abort, list, delete, lock, sweep.
+	// commit, abort, list, delete, lock, sweep, prune, probe.
 	Op string
 	// Name is the object's name, or the prefix of a list.
 	Name string
@@ -257,6 +257,17 @@ func (b *Bucket) Sweep(ctx context.Context) (int, error) {
 		})
 	})
 	return n, err
+}
+
+// Probe tries whether the store minds the conditions of puts, by objects of its own
+// below folder, which ends in "/". An ErrUnsafe says which one it ignores. Stores
+// that cannot but mind them are not asked.
+func (b *Bucket) Probe(ctx context.Context, folder string) error {
+	p, ok := b.driver.(Prober)
+	if !ok {
+		return nil
+	}
+	return b.run("probe", folder, func() (int64, error) { return 0, p.Probe(ctx, folder) })
 }
 
 // Prune removes a folder, whose name ends in "/", and those below it as far as

@@ -33,6 +33,8 @@ var (
 	ErrLost = errors.New("the lease is lost")
 	// ErrTooLarge: the object has more bytes than the caller allowed.
 	ErrTooLarge = errors.New("object is larger than allowed")
+	// ErrUnsafe: the store takes puts whose condition does not hold.
+	ErrUnsafe = errors.New("the store ignores the condition of a put")
 	// ErrFinished: the upload was committed, aborted or had failed before.
 	ErrFinished = errors.New("upload is finished")
 )
@@ -43,8 +45,8 @@ type Object struct {
 	Name     string
 	Size     int64
 	Modified time.Time
-	// ETag names this version of the object; opaque. Two versions of one name
-	// never share it. Empty for folders.
+	// ETag names this version of the object; opaque. Two versions of one name with
+	// different content never share it. Empty for folders.
 	ETag string
 }
 
@@ -112,6 +114,14 @@ type UnknownLister interface {
 	// once for each name as it stands in the folder, a folder's without the "/" at
 	// its end.
 	ListUnknown(ctx context.Context, folder string, known func(name string) bool) iter.Seq2[Object, error]
+}
+
+// Prober is a Driver of stores among which there are some that take a condition and
+// do not mind it.
+type Prober interface {
+	// Probe puts a few objects below the folder, which ends in "/", and removes them;
+	// an ErrUnsafe says which condition the store ignored.
+	Probe(ctx context.Context, folder string) error
 }
 
 // Upload is a large object being written. Exactly one of Commit or Abort must

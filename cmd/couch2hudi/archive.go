@@ -55,7 +55,7 @@ whose old files are still there stay, with all that came after them.`,
 const nothingToArchive = "nothing to archive"
 
 func archive(ctx context.Context, s streams, cfg config.Config) (err error) {
-	t, release, err := openLeasedTable(ctx, cfg.Table.URL)
+	t, release, err := openLeasedTable(ctx, cfg.Table.Address())
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func archive(ctx context.Context, s streams, cfg config.Config) (err error) {
 
 // showArchive says which instants an archival would move.
 func showArchive(ctx context.Context, s streams, cfg config.Config) error {
-	t, closeTable, err := openForReading(ctx, cfg.Table.URL)
+	t, closeTable, err := openForReading(ctx, cfg.Table.Address())
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,8 @@ func newCheck(s streams) *cobra.Command {
 anything: the config and its secrets; the table with its version, settings, lease,
 unfinished instants and files; the source, the right to read it, and whether it is
 the one that the table's last commit came from; and which engines read the table
-how well.
+how well. In an object store it tries whether conditions of puts are minded, by an
+object of its own which it removes.
 
 Each line begins with ok, warn or FAIL. A FAIL is something at which run would stop
 (or, of a server that cannot be reached, wait); it says the next step. Without one

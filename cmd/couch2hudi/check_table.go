@@ -41,16 +41,17 @@ func (t *checkedTable) close() {
 func (c *checker) table(ctx context.Context, cfg config.Config) *checkedTable {
 	t := &checkedTable{}
 	var err error
-	if t.bucket, t.url, err = openBucket(ctx, cfg.Table.URL); err == nil {
+	if t.bucket, t.url, err = openBucket(ctx, cfg.Table.Address()); err == nil {
 		t.there, err = table.Exists(ctx, t.bucket)
 	}
 	if err != nil {
-		c.fail("table", err, "give the table a folder of its own that this user may read and write")
+		c.fail("table", err, "give the table a folder or prefix of its own that may be read and written; docs/stores.md says what stores need")
 		return t
 	}
 	if t.url.Local() {
 		c.mayWrite(t.url.Path)
 	}
+	c.conditions(ctx, t)
 	if !t.there {
 		c.ok("table", "there is none at %s yet: run creates it", cfg.Table.URL)
 		return t

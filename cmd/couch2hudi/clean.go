@@ -70,7 +70,7 @@ func loadServed(c *cobra.Command, file string) (config.Config, error) {
 }
 
 func clean(ctx context.Context, s streams, cfg config.Config) (err error) {
-	t, release, err := openLeasedTable(ctx, cfg.Table.URL)
+	t, release, err := openLeasedTable(ctx, cfg.Table.Address())
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func readable(c table.Cleaned) string {
 
 // showClean says what a clean would delete.
 func showClean(ctx context.Context, s streams, cfg config.Config) error {
-	t, closeTable, err := openForReading(ctx, cfg.Table.URL)
+	t, closeTable, err := openForReading(ctx, cfg.Table.Address())
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func compact(ctx context.Context, s streams, cfg config.Config, schedule, execut
 	if !execute {
 		return nil
 	}
-	t, closeTable, err := openWithoutLease(ctx, cfg.Table.URL)
+	t, closeTable, err := openWithoutLease(ctx, cfg.Table.Address())
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func compact(ctx context.Context, s streams, cfg config.Config, schedule, execut
 
 // scheduleAll plans under the lease, and lets it go for the run.
 func scheduleAll(ctx context.Context, out io.Writer, cfg config.Config) (err error) {
-	t, release, err := openLeasedTable(ctx, cfg.Table.URL)
+	t, release, err := openLeasedTable(ctx, cfg.Table.Address())
 	if err != nil {
 		return err
 	}

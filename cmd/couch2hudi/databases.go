@@ -236,7 +236,7 @@ func (m *many) gone(ctx context.Context, one config.Config, f ingestFlags, name 
 	m.missing[name] = true
 	delete(m.first, name)
 	m.mu.Unlock()
-	there, err := tableThere(ctx, one.Table.URL)
+	there, err := tableThere(ctx, one.Table.Address())
 	switch {
 	case err != nil:
 		return err

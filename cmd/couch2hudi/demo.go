@@ -104,7 +104,7 @@ func demoIngest(ctx context.Context, s streams, c config.Config) (hudi.Time, err
 	if err := ingest(ctx, s, c, ingestFlags{once: true, quiet: true}); err != nil {
 		return "", err
 	}
-	t, closeTable, err := openForReading(ctx, c.Table.URL)
+	t, closeTable, err := openForReading(ctx, c.Table.Address())
 	if err != nil {
 		return "", err
 	}

@@ -17,6 +17,7 @@ func configFlags(c *cobra.Command, file *string) {
 	d := config.Default()
 	shapeFlags(c, file)
 	c.Flags().String("table", "", "a path, or file://, s3://, gs://, azblob:// or hdfs:// (docs/stores.md)")
+	c.Flags().Bool("trust-single-writer", d.Table.TrustSingleWriter, "go on with a store that ignores the condition of a put: nothing else ever writes to the table")
 	c.Flags().String("index", d.Table.Index, "how keys are found, for the table's life: bloom, or bucket (the id's hash names the file)")
 	c.Flags().String("ordering", d.Table.Ordering, "what orders two states of a document, for the table's life: leaf-sum, or generation for sources without leaf revisions")
 	c.Flags().Int("buckets", d.Table.Buckets, "with --index bucket: file groups in each partition, for the table's life (see rebucket)")

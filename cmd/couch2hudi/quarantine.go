@@ -109,10 +109,10 @@ func openRetry(ctx context.Context, cfg config.Config, source changes.Source, dr
 	var t *table.Table
 	if dry {
 		var closeTable func()
-		t, closeTable, err = openForReading(ctx, cfg.Table.URL)
+		t, closeTable, err = openForReading(ctx, cfg.Table.Address())
 		release = func() error { closeTable(); return nil }
 	} else {
-		t, release, err = openLeasedTable(ctx, cfg.Table.URL)
+		t, release, err = openLeasedTable(ctx, cfg.Table.Address())
 	}
 	if err != nil {
 		return o, nil, err

@@ -55,7 +55,7 @@ afterwards.`,
 
 func runRebucket(ctx context.Context, s streams, cfg config.Config) (err error) {
 	limitMemory(int64(cfg.Memory))
-	t, release, err := openLeasedTable(ctx, cfg.Table.URL)
+	t, release, err := openLeasedTable(ctx, cfg.Table.Address())
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func schemaOfEntry(c *cobra.Command, s streams, f *schemaFlags) (done bool, err 
 	if err != nil {
 		return false, err
 	}
-	there, err := tableThere(c.Context(), one.Table.URL)
+	there, err := tableThere(c.Context(), one.Table.Address())
 	if err != nil || there {
 		f.table = one.Table.URL
 		return false, err

@@ -137,7 +137,7 @@ func verify(ctx context.Context, s streams, cfg config.Config, f verifyFlags) (e
 
 // look only compares.
 func (v *verification) look(ctx context.Context) (report, error) {
-	t, closeTable, err := openForReading(ctx, v.cfg.Table.URL)
+	t, closeTable, err := openForReading(ctx, v.cfg.Table.Address())
 	if err != nil {
 		return report{}, err
 	}
@@ -149,7 +149,7 @@ func (v *verification) look(ctx context.Context) (report, error) {
 
 // repair compares, repairs, and compares again.
 func (v *verification) repair(ctx context.Context) (r report, err error) {
-	t, release, err := openLeasedTable(ctx, v.cfg.Table.URL)
+	t, release, err := openLeasedTable(ctx, v.cfg.Table.Address())
 	if err != nil {
 		return r, err
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/status"
 	"github.com/couch2hudi/couch2hudi/storage"
+	"github.com/couch2hudi/couch2hudi/storage/cloud"
 	"github.com/couch2hudi/couch2hudi/storage/file"
 	"github.com/couch2hudi/couch2hudi/storage/hdfs"
 	"github.com/couch2hudi/couch2hudi/table"
@@ -273,8 +274,12 @@ func credentials(cfg config.Source) func(context.Context) (couchdb.Credentials, 
 
 // openBucket opens the store in which the table of that URL lives, or is to live.
 // It is the one place for it: every command that opens a table comes here.
-func openBucket(_ context.Context, text string) (*storage.Bucket, config.TableURL, error) {
+func openBucket(ctx context.Context, text string) (*storage.Bucket, config.TableURL, error) {
 	u, err := config.ParseTableURL(text)
+	if err != nil {
+		return nil, u, err
+	}
+	tuning, query, err := u.Split()
 	if err != nil {
 		return nil, u, err
 	}
@@ -284,6 +289,11 @@ func openBucket(_ context.Context, text string) (*storage.Bucket, config.TableUR
 		d, err = file.New(u.Path, nil)
 	case config.SchemeHDFS:
 		d, err = openHDFS(u)
+	case config.SchemeS3, config.SchemeGCS, config.SchemeAzure:
+		d, err = cloud.Open(ctx, u.Scheme, u.Host, u.Path, query, &cloud.Options{Timeout: tuning.Timeout, Patience: tuning.Patience})
+		if errors.Is(err, cloud.ErrURL) {
+			err = &usageError{err: fmt.Errorf("table.url: %w", err)}
+		}
 	default:
 		err = &usageError{err: fmt.Errorf("table.url: %s: there is no driver for %s://", u, u.Scheme)}
 	}
@@ -349,9 +359,12 @@ func standBy(ctx context.Context, err error, wait bool) error {
 // gives both back. With held, it waits while another writer has the lease, and
 // tells held once who that is; without, only as long as that one may be dead.
 func openForWriting(ctx context.Context, cfg config.Config, source changes.Source, held func(error)) (*table.Table, func() error, error) {
-	b, u, err := openBucket(ctx, cfg.Table.URL)
+	b, u, err := openBucket(ctx, cfg.Table.Address())
 	if err != nil {
 		return nil, nil, err
+	}
+	if err := probe(ctx, b, u); err != nil {
+		return nil, nil, errors.Join(err, b.Close())
 	}
 	// Opened anew for each attempt: the table may be made, or changed, by
 	// whoever holds it.
@@ -378,6 +391,9 @@ func openLeasedTable(ctx context.Context, url string) (*table.Table, func() erro
 	}
 	t, err := table.Open(ctx, b, table.Options{Location: u.Location()})
 	if err != nil {
+		return nil, nil, errors.Join(err, b.Close())
+	}
+	if err := probe(ctx, b, u); err != nil {
 		return nil, nil, errors.Join(err, b.Close())
 	}
 	lease, err := t.Lease(ctx)
@@ -484,6 +500,9 @@ func loadFlags(c *cobra.Command, path string) (config.Config, error) {
 	}
 	if flags.Changed("accept-gap") {
 		cfg.Source.AcceptGap, _ = flags.GetBool("accept-gap")
+	}
+	if flags.Changed("trust-single-writer") {
+		cfg.Table.TrustSingleWriter, _ = flags.GetBool("trust-single-writer")
 	}
 	set("ordering", &cfg.Table.Ordering)
 	set("since", &cfg.Source.Since)

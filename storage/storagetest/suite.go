@@ -308,7 +308,7 @@ func testPutIfMatch(t *testing.T, d storage.Driver) {
 func testETags(t *testing.T, d storage.Driver) {
 	b, ctx := storage.New(d, nil), t.Context()
 	seen := map[string]int{}
-	for i := range 100 { // same size, as fast as it goes
+	for i := range 100 { // other content of the same size, as fast as it goes
 		o := must[storage.Object](t)(b.Put(ctx, "o", fmt.Appendf(nil, "%03d", i)))
 		if before, dup := seen[o.ETag]; dup {
 			t.Fatalf("versions %d and %d share the ETag %q", before, i, o.ETag)
