@@ -24,6 +24,8 @@ type Config struct {
 	Retain   Duration `yaml:"retain"`
 	Clean    Clean    `yaml:"clean"`
 	Timeline Timeline `yaml:"timeline"`
+	// Catalog says which metastores are told of the table.
+	Catalog Catalog `yaml:"catalog"`
 	// Produce is for produce alone.
 	Produce Produce `yaml:"produce"`
 	// StateDir is the folder below which key caches live, by table; empty is one
@@ -377,6 +379,7 @@ func Default() Config {
 		Columns:    Columns{KeepDoc: true, MaxColumns: 500, Nested: NestedJSON, NestedDepth: 5, NestedWidth: 50, Sample: 10_000, Others: OthersInferred, OnConflict: ConflictRescue},
 		Log:        Log{Level: "info"},
 		Produce:    defaultProduce(),
+		Catalog:    defaultCatalog(),
 		Memory:     256 * mebibyte,
 		Route:      Route{Others: OthersFail},
 	}

@@ -59,6 +59,7 @@ func (c *Config) Database(name string) Config {
 	}
 	one.Source.reread = &again
 	one.Table.URL = strings.ReplaceAll(c.Table.URL, databasePlaceholder, url.PathEscape(name))
+	one.Catalog = c.Catalog.of(databasePlaceholder, name)
 	return one
 }
 
@@ -96,6 +97,8 @@ func (c *Config) severalDatabases() error {
 		return errors.Join(errs...)
 	case s.Into != IntoOne && !strings.Contains(c.Table.URL, databasePlaceholder):
 		errs = append(errs, wrong(fieldTable, "it is for all of source.databases, and has no %s for their names", databasePlaceholder))
+	case s.Into != IntoOne && c.Catalog.without(databasePlaceholder) != nil:
+		errs = append(errs, c.Catalog.without(databasePlaceholder))
 	case c.Table.Name != "" && s.Into != IntoOne:
 		errs = append(errs, wrong("table.name", "it would be that of every database's table; leave it out"))
 	case s.Name != "":

@@ -13,8 +13,8 @@ import (
 )
 
 // Parse reads a config file on top of the defaults and resolves the references
-// in source.url, source.auth, table.url, columns.salt and produce.to. A key that does not exist is an error, with its
-// path and line; a key without a value keeps its default. It does not
+// in source.url, source.auth, table.url, columns.salt, catalog.targets and produce.to. A key that does not exist is
+// an error, with its path and line; a key without a value keeps its default. It does not
 // Validate: flags come in between.
 func Parse(data []byte) (Config, error) {
 	c := Default()
@@ -93,6 +93,9 @@ func (c *Config) resolve() error {
 	}
 	c.Columns.Salt = Secret(salt)
 	if err := c.Produce.resolve(); err != nil {
+		return err
+	}
+	if err := c.Catalog.resolve(); err != nil {
 		return err
 	}
 	if c.Table.URL, err = interpolate(c.Table.URL); err != nil {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -46,6 +47,7 @@ type sections struct {
 	Retain     Duration   `yaml:"retain"`
 	Clean      Clean      `yaml:"clean"`
 	Timeline   Timeline   `yaml:"timeline"`
+	Catalog    Catalog    `yaml:"catalog"`
 }
 
 // UnmarshalYAML reads an entry, whose sections wait for those of the top.
@@ -97,7 +99,8 @@ func (c *Config) one(e *Entry) (Config, error) {
 	one.Tables, one.Route = nil, Route{}
 	one.among, one.entry = c, e.Name
 	s := sections{Table: c.Table, Columns: c.Columns, Index: c.Index, Writer: c.Writer, Compaction: c.Compaction,
-		Retain: c.Retain, Clean: c.Clean, Timeline: c.Timeline}
+		Retain: c.Retain, Clean: c.Clean, Timeline: c.Timeline, Catalog: c.Catalog.of(placeholder, e.Name)}
+	shared := slices.Clone(s.Catalog.Targets)
 	s.Table.Name, s.Table.URL = "", ""
 	if e.node != nil && !prune(e.node) {
 		if err := yaml.NodeToValue(e.node, &s, yaml.Strict()); err != nil {
@@ -106,6 +109,12 @@ func (c *Config) one(e *Entry) (Config, error) {
 	}
 	one.Table, one.Columns, one.Index, one.Writer = s.Table, s.Columns, s.Index, s.Writer
 	one.Compaction, one.Retain, one.Clean, one.Timeline = s.Compaction, s.Retain, s.Clean, s.Timeline
+	if !slices.Equal(s.Catalog.Targets, shared) { // the entry's own, not resolved yet
+		if err := s.Catalog.resolve(); err != nil {
+			return one, err
+		}
+	}
+	one.Catalog = s.Catalog.of(placeholder, e.Name)
 	if one.Table.Name == "" {
 		one.Table.Name = e.Name
 	}
@@ -162,6 +171,7 @@ func (c *Config) severally() error {
 	if c.Table.URL != "" && !strings.Contains(c.Table.URL, placeholder) {
 		errs = append(errs, wrong(fieldTable, "it is for all of tables, and has no %s for their names", placeholder))
 	}
+	errs = append(errs, c.Catalog.without(placeholder))
 	names, values, urls := map[string]bool{OthersDrop: true, OthersFail: true}, map[string]string{}, map[string]string{}
 	all, err := c.Several()
 	errs = append(errs, err)
@@ -200,6 +210,10 @@ func (c *Config) severally() error {
 
 // tableSections checks all but the table's own section of what an Entry may have.
 func (c *Config) tableSections() error {
-	return errors.Join(c.Columns.validate(), c.Index.validate(), c.Compaction.validate(), c.Clean.Validate(), c.Timeline.Validate(), c.ValidateRetain(),
+	catalog := c.Catalog
+	if len(c.Source.Databases) > 0 {
+		catalog = catalog.of(databasePlaceholder, "x")
+	}
+	return errors.Join(catalog.Validate(), c.Columns.validate(), c.Index.validate(), c.Compaction.validate(), c.Clean.Validate(), c.Timeline.Validate(), c.ValidateRetain(),
 		between("writer.max_rewrite", c.Writer.MaxRewrite, 0, 1<<34))
 }

@@ -13,6 +13,7 @@ const (
 	byTable     = "table"
 	byKind      = "kind"
 	byService   = "service"
+	byTarget    = "target"
 	slowestTook = 15 // buckets of the time that a commit took, doubling from 5 ms
 )
 
@@ -24,6 +25,8 @@ type metrics struct {
 	services, serviceSeconds, failures           *prometheus.CounterVec
 	compacted, cleaned, archived                 *prometheus.CounterVec
 	retries                                      prometheus.Counter
+	syncs, syncSeconds, syncFailures             *prometheus.CounterVec
+	synced, syncing                              *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer, version string) *metrics {
@@ -60,6 +63,11 @@ func newMetrics(r prometheus.Registerer, version string) *metrics {
 			Help: "What failed at the source, to be tried again."}),
 	}
 	r.MustRegister(m.took, m.retries)
+	m.syncs = counter("catalog_syncs_total", "Syncs of a metastore that worked.", byTable, byTarget)
+	m.syncSeconds = counter("catalog_sync_seconds_total", "Time that those took.", byTable, byTarget)
+	m.syncFailures = counter("catalog_sync_failures_total", "Syncs of a metastore that failed, to be tried again.", byTable, byTarget)
+	m.synced = gauge("catalog_last_sync_timestamp_seconds", "When a metastore was last told of the table.", byTable, byTarget)
+	m.syncing = gauge("catalog_up", "1 when the last sync of a metastore worked.", byTable, byTarget)
 	gauge("build_info", "The program's version.", "version").WithLabelValues(version).Set(1)
 	return m
 }

@@ -23,6 +23,7 @@ type row struct {
 	Took                   time.Duration
 	Compacted              string
 	Failures               []string
+	Targets                []targetRow
 }
 
 func (t *Table) row(now time.Time) row {
@@ -42,6 +43,7 @@ func (t *Table) row(now time.Time) row {
 		r.Failures = append(r.Failures, "could not "+service+", trying again: "+reason)
 	}
 	slices.Sort(r.Failures)
+	r.Targets = t.targetRows(now)
 	return r
 }
 

@@ -110,6 +110,7 @@ type Table struct {
 	lastAt                       time.Time
 	compacted                    string
 	failures                     map[string]string // by service, until it works again
+	targets                      []*target
 }
 
 // Committed notes what a commit did.

@@ -206,6 +206,7 @@ func (c *checker) all(ctx context.Context, cfg config.Config, loaded error, flag
 func (c *checker) into(ctx context.Context, cfg config.Config, t *checkedTable, src *checkedSource) {
 	defer t.close()
 	c.buckets(ctx, cfg, t, c.resume(ctx, cfg, t, src))
+	c.catalog(ctx, cfg)
 	if t.view != nil {
 		c.files(ctx, t)
 		c.readers(t)

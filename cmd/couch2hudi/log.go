@@ -46,6 +46,8 @@ const (
 	keyPartitions  = "partitions"
 	keyAddress     = "address"
 	keyURL         = "url"
+	keyTarget      = "target"
+	keyChanges     = "changes"
 )
 
 // newLogger writes text to a terminal and JSON elsewhere unless told otherwise.

@@ -58,7 +58,7 @@ and created again; 4 the position is gone, or a file of a chain; 5 another write
 		return &usageError{err: err, command: c.CommandPath()}
 	})
 	root.AddCommand(newRun(s), newExport(s), newProduce(s), newDemo(s), newQuery(s), newTail(s), newTimeline(s), newSchema(s), newCheck(s), newVerify(s), newCompact(s), newClean(s), newArchive(s), newRebucket(s),
-		newReplayQuarantine(s), newSavepoint(s), newRestore(s), newRollback(s), newVersion(s))
+		newReplayQuarantine(s), newSavepoint(s), newRestore(s), newRollback(s), newSync(s), newVersion(s))
 	for _, c := range root.Commands() {
 		c.Args = wrapArgs(c.Args)
 	}

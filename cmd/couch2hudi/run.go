@@ -162,7 +162,11 @@ func prepare(ctx context.Context, cfg config.Config, with shared, f ingestFlags,
 		log.Warn("rows of the table came through another filter", keyFilter, n.Filter, keyBefore, n.Before, keyNext, refilterHint(cfg))
 	}
 	o.Services = newServices(cfg, with, t, log)
-	return o, func() error { return errors.Join(closeKeys(), closeTable()) }, nil
+	closeCatalog, err := followCatalog(ctx, cfg, with, t.Name(), &o.Events, log)
+	if err != nil {
+		return o, nil, errors.Join(err, closeKeys(), closeTable())
+	}
+	return o, func() error { return errors.Join(closeCatalog(), closeKeys(), closeTable()) }, nil
 }
 
 // gap is what a run that ended at the end of its source could not get past.

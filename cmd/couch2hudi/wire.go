@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/couch2hudi/couch2hudi/catalog"
+	"github.com/couch2hudi/couch2hudi/catalog/glue"
+	"github.com/couch2hudi/couch2hudi/catalog/hms"
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
 	"github.com/couch2hudi/couch2hudi/changes/kafka"
@@ -544,4 +548,19 @@ func loadFlags(c *cobra.Command, path string) (config.Config, error) {
 		cfg.Columns.KeepDoc, _ = flags.GetBool("keep-doc")
 	}
 	return cfg, nil
+}
+
+// openMetastore connects to the metastore that a target names.
+func openMetastore(ctx context.Context, u config.TargetURL) (catalog.Metastore, error) {
+	switch u.Kind {
+	case config.KindHMS:
+		o := hms.Options{Addresses: u.Addresses, Auth: u.Option("auth"), User: u.User, Password: u.Password.Reveal()}
+		if u.Option("tls") == "true" {
+			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		return hms.Open(ctx, o)
+	case config.KindGlue:
+		return glue.Open(ctx, glue.Options{Region: u.Region, Endpoint: u.Option("endpoint"), Profile: u.Option("profile"), Catalog: u.Option("catalog")})
+	}
+	return nil, &usageError{err: fmt.Errorf("%s: there is no driver for %s://", u, u.Kind)}
 }

@@ -48,9 +48,10 @@ func graph() map[string][]string {
 		"compaction":     {"hudi", "hudi/timeline", "hudi/basefile", "commitmeta", "table", "reader", "writer"},
 		"rebucket":       {"hudi", "hudi/basefile", "commitmeta", "table", "reader"},
 
-		"catalog":      {"hudi", "table"},
-		"catalog/hms":  {"catalog"},
-		"catalog/glue": {"catalog"},
+		"catalog":             {"hudi", "hudi/timeline", "commitmeta", "table"},
+		"catalog/hms":         {"catalog"},
+		"catalog/glue":        {"catalog"},
+		"catalog/catalogtest": {"catalog"},
 
 		"pipeline": {"changes", "normalize", "hudi", "commitmeta", "table", "index", "reader", "writer", "compaction", "rebucket"},
 		"status":   {"pipeline"},
@@ -64,7 +65,7 @@ func mayImportAll(dir string) bool {
 
 // suites are what tests of any package may lean on, besides drivers.
 func suites() []string {
-	return []string{"changes/changestest", "storage/storagetest", "internal/couchfake", "internal/golden"}
+	return []string{"changes/changestest", "storage/storagetest", "catalog/catalogtest", "internal/couchfake", "internal/golden"}
 }
 
 // isIndex says whether a package is a further index, which package index does not
