@@ -37,7 +37,19 @@ func hostileCases() []hostileCase {
 	all = append(all, refusals()...)
 	all = append(all, pasts()...)
 	all = append(all, bodies()...)
-	return append(all, purges()...)
+	all = append(all, purges()...)
+	// And what a backlog meets, when its documents are asked for side by side.
+	bulk := couchfake.Match{Endpoint: couchfake.BulkGet}
+	refused := order{bulk, couchfake.Spoil{Status: http.StatusServiceUnavailable}, 2}
+	torn := order{bulk, couchfake.Spoil{Bytes: 500, Cut: true}, 2}
+	for _, c := range append(endings(), pasts()...) {
+		c.name, c.parallel = c.name+", in parallel", true
+		if begin := c.begin; c.name == "cut line, in parallel" {
+			c.begin = func(h *hostile) []order { return append(begin(h), refused, torn) }
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // endings are answers that end before their time.

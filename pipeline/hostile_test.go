@@ -39,6 +39,8 @@ type hostileCase struct {
 	heal func(*hostile)
 	// crash lets the storage die at this write, if not 0, and the follower start again.
 	crash int
+	// parallel lets the backlog's documents be asked for by _bulk_get.
+	parallel bool
 	// eras says that rows begin anew: orders are compared without eras, and the
 	// table may remember documents that the database forgot.
 	eras bool
@@ -97,6 +99,9 @@ func newHostile(t *testing.T, c hostileCase) *hostile {
 	h.follow = func(o *couchdb.Options) {
 		o.Heartbeat, o.Events = 200*time.Millisecond, h.events()
 		o.Sleep = h.sleep
+		if c.parallel {
+			o.Parallel = 4
+		}
 		if c.source != nil {
 			c.source(h, o)
 		}
@@ -449,8 +454,11 @@ func (h *hostile) met() bool {
 // are asked for one by one, and a sweep needs no list of them.
 func (h *hostile) neverAsked() []*couchfake.Order {
 	var out []*couchfake.Order
-	for _, m := range []couchfake.Match{{Endpoint: couchfake.Changes, Feed: "longpoll"}, {Endpoint: couchfake.Changes, Feed: "eventsource"},
-		{Endpoint: couchfake.BulkGet}, {Endpoint: couchfake.AllDocs}} {
+	never := []couchfake.Match{{Endpoint: couchfake.Changes, Feed: "longpoll"}, {Endpoint: couchfake.Changes, Feed: "eventsource"}, {Endpoint: couchfake.AllDocs}}
+	if !h.c.parallel {
+		never = append(never, couchfake.Match{Endpoint: couchfake.BulkGet})
+	}
+	for _, m := range never {
 		out = append(out, h.server.Control(m, couchfake.Spoil{Status: http.StatusInternalServerError}, -1))
 	}
 	return out

@@ -238,3 +238,30 @@ func TestStaleCopy(t *testing.T) {
 	}
 	w.check("healed")
 }
+
+// A replay beside a feed that goes back, or shows the past, makes no row older and
+// moves no position.
+func TestReplayBesideStaleCopy(t *testing.T) {
+	w := newWorld(t, 31)
+	w.partitioned = true
+	w.round(150)
+	past := w.db.Snapshot()
+	w.round(150)
+	w.must(w.ingest(w.driver))
+	for name, rewrite := range map[string]bool{"replay": false, "rewrite": true} {
+		w.db.ServeStale(past)
+		w.db.FailOver()
+		order := w.server.Control(couchfake.Match{Endpoint: couchfake.Changes}, couchfake.Spoil{Rows: 20, Call: w.db.FailOver, Cut: true}, 2)
+		w.tune = func(o *pipeline.Options) { o.Replay, o.Rewrite, o.MaxRows = true, rewrite, 40 }
+		w.must(w.ingestFrom(w.driver, "0"))
+		if order.Fired() == 0 {
+			t.Fatalf("%s: the feed never went back", name)
+		}
+		w.check(name + " beside a stale copy")
+		w.db.Heal()
+		w.tune = nil
+		w.round(20)
+		w.must(w.ingest(w.driver))
+		w.check(name + ", healed")
+	}
+}

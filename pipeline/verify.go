@@ -284,7 +284,8 @@ func (v *verifier) position(ctx context.Context) (changes.Position, error) {
 	switch {
 	case !known:
 		return v.o.Source.Now(ctx)
-	case s.Incarnation != "" && id.Incarnation != "" && s.Incarnation != id.Incarnation:
+	case (s.Kind == id.Kind || s.Kind != commitmeta.KindKafka && id.Kind != commitmeta.KindKafka) && // a topic's is its own
+		s.Incarnation != "" && id.Incarnation != "" && s.Incarnation != id.Incarnation:
 		return "", fmt.Errorf("%w: %s %q was created at %s, the checkpoint of commit %s is of the one created at %s",
 			changes.ErrRecreated, id.Kind, id.Name, id.Incarnation, at.Time, s.Incarnation)
 	}

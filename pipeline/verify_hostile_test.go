@@ -20,6 +20,21 @@ import (
 	"github.com/couch2hudi/couch2hudi/reader"
 )
 
+// What may happen to each verb in the middle of its work, and the test that shows what
+// comes of it. A dash is where it cannot happen: nobody is a member of a group, only
+// bundles are copied, and only Kafka has brokers.
+//
+//	run       stale replica, rewind, restart: TestHostile; full disk: e2e/kill, changes/ndjson, index/keycache;
+//	          broker: e2e TestKafkaKilled; rebalance: changes/kafka TestGroupRebalances; half a bundle: changes/ndjson TestHalfCopiedBundles, cmd TestExportAndRun
+//	parallel  stale replica, rewind, cut: TestHostile "in parallel", changes/couchdb TestParallelBesideStaleCopy; the rest as run
+//	replay    stale replica, rewind: TestReplayBesideStaleCopy; the rest as run
+//	verify    stale replica: TestVerifyBesideStaleCopy; rewind, cut: TestVerifySurvives; restart, another database: TestVerifyServerRestarts;
+//	          full disk: TestVerifyFullDisk; half a bundle: cmd TestVerifyHalfABundle; broker: changes/kafka TestBrokersFail (the same source)
+//	export    stale replica, rewind, cut: cmd TestOutgoingBesideStaleCopy; another database: cmd TestOutgoingRecreated;
+//	          full disk: changes/ndjson TestExporterOnAFullDisk; half a bundle: TestExporterDiesAtEachStep
+//	produce   stale replica: changes/kafka TestProducerBesideStaleCopy, cmd TestOutgoingBesideStaleCopy; rewind, cut, restart: TestProducerSurvives;
+//	          another database: TestProducerRecreatedMeanwhile, cmd TestOutgoingRecreated; full disk: TestProducerRetries; broker: e2e TestKafkaKilled
+
 // A feed of a copy that is behind makes no difference: what it showed is asked for
 // again, and is not written either.
 func TestVerifyBesideStaleCopy(t *testing.T) {

@@ -249,8 +249,12 @@ func TestFenced(t *testing.T) {
 // Brokers that fail in the middle of a transaction cost nothing.
 func TestProducerRetries(t *testing.T) {
 	for name, f := range map[string]kfake.Fault{
-		"produce":  {Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: 3},
-		"storage":  {Keys: []kmsg.Key{kmsg.Produce}, Topic: topicName, Err: kerr.KafkaStorageError, Count: 2},
+		"produce": {Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: 3},
+		"storage": {Keys: []kmsg.Key{kmsg.Produce}, Topic: topicName, Err: kerr.KafkaStorageError, Count: 2},
+		// A full disk, at each step that writes.
+		"full":     {Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.KafkaStorageError, Count: 5},
+		"full end": {Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.KafkaStorageError, Count: 2},
+		"full add": {Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Err: kerr.KafkaStorageError, Count: 2},
 		"lost":     {Keys: []kmsg.Key{kmsg.Produce}, Topic: topicName, Err: kerr.UnknownProducerID, Count: 1},
 		"end":      {Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.UnknownServerError, Count: 1},
 		"init":     {Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.CoordinatorNotAvailable, Count: 3},

@@ -40,20 +40,38 @@ func newWorld(t *testing.T, partitions int32, o ...kfake.Opt) *world {
 	t.Cleanup(c.Close)
 	w := &world{cluster: c, revs: map[string]int{}, opts: kafka.Options{Cluster: kafka.Cluster{Brokers: c.ListenAddrs()},
 		Topic: topicName, Leaves: true, Wait: 20 * time.Millisecond}}
-	w.client = w.connect(t, kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
-	// The suite counts goroutines: the connections are made before.
-	for i := range warmPartitions * warmPartitions {
-		w.client.Produce(t.Context(), &kgo.Record{Topic: "warm", Key: []byte{byte(i)}}, nil)
+	w.client = w.connect(t, kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), kgo.ConnIdleTimeout(15*time.Minute))
+	w.warm(t)
+	return w
+}
+
+// warm makes all connections that the world's client will have: the suite counts
+// goroutines, of which each connection has some at both ends.
+func (w *world) warm(t *testing.T) {
+	t.Helper()
+	brokers := len(w.cluster.ListenAddrs())
+	if brokers > warmPartitions {
+		t.Fatalf("%d brokers, and a topic of %d partitions", brokers, warmPartitions)
 	}
-	if err := w.client.Flush(t.Context()); err != nil {
-		t.Fatal(err)
+	for i := range int32(warmPartitions) {
+		if err := w.cluster.MoveTopicPartition("warm", i, i%int32(brokers)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, b := range w.client.DiscoveredBrokers() {
+	// Until each has answered: a broker that leads a partition no more sends elsewhere.
+	led := map[int32]bool{}
+	for i := 0; len(led) < brokers; i++ {
+		r := &kgo.Record{Topic: "warm", Key: []byte{byte(i), byte(i >> 8)}} // any partition
+		if err := w.client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		led[r.Partition%int32(brokers)] = true
+	}
+	for _, b := range append(w.client.DiscoveredBrokers(), w.client.SeedBrokers()...) {
 		if _, err := b.Request(t.Context(), kmsg.NewPtrMetadataRequest()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return w
 }
 
 func (w *world) connect(t *testing.T, o ...kgo.Opt) *kgo.Client {
@@ -67,13 +85,6 @@ func (w *world) connect(t *testing.T, o ...kgo.Opt) *kgo.Client {
 }
 
 func (w *world) admin() *kadm.Client { return kadm.NewClient(w.client) }
-
-// Slack implements changestest.Slacker: the world's own client connects to a broker
-// when it first has something for it, which takes goroutines at both ends.
-func (w *world) Slack() int {
-	const brokers, ofConnection = 3, 4
-	return brokers * ofConnection
-}
 
 func (w *world) Open(t *testing.T) changes.Source {
 	src, err := kafka.Open(w.opts)
