@@ -36,6 +36,15 @@ type ProcessOptions struct {
 	Freeze bool
 }
 
+// Advance sets its clock forward.
+func (p *Process) Advance(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen.IsZero() {
+		p.skew += d
+	}
+}
+
 // NewProcess is a running process with the store d.
 func NewProcess(d storage.Driver, o ProcessOptions) *Process {
 	p := &Process{running: make(chan struct{}), stopped: make(chan struct{}), skew: o.Skew, rate: o.Rate, freeze: o.Freeze, began: time.Now()}
@@ -63,7 +72,7 @@ func (p *Process) clock() time.Time {
 }
 
 // Stop has it get no time: its operations wait until Continue before they reach the
-// store.
+// store. Then their time is over, unless its clock stood still.
 func (p *Process) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,12 +128,21 @@ func (p *Process) state(op Op, first bool) (killed bool, running chan struct{}) 
 
 func (p *Process) pass(op Op, do func() error) error {
 	killed, running := p.state(op, true)
-	<-running
+	waits := false
+	select {
+	case <-running:
+	default:
+		waits = true
+		<-running
+	}
 	if !killed {
 		killed, _ = p.state(op, false)
 	}
 	if killed {
 		return ErrCrashed
+	}
+	if waits && !p.freeze {
+		return context.DeadlineExceeded
 	}
 	err := do()
 	// Of what happened while it was stopped or killed it hears later, or never.

@@ -1,0 +1,192 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/compaction"
+	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/pipeline"
+	"github.com/couch2hudi/couch2hudi/storage"
+	"github.com/couch2hudi/couch2hudi/storage/storagetest"
+	"github.com/couch2hudi/couch2hudi/table"
+)
+
+var stride = flag.Int("fault.stride", 17, "which part of all operations the sweeps of faults and fences visit: 1 is all")
+
+// host is a process with the world's store, which has no locks but leases.
+type host struct {
+	*storagetest.Process
+	driver storage.Driver
+}
+
+func (w *world) host(freeze bool) host {
+	p := storagetest.NewProcess(w.driver, storagetest.ProcessOptions{Freeze: freeze})
+	return host{p, storagetest.Leased(p, storage.LeaseOptions{Clock: p.Clock})}
+}
+
+// standBy ingests as soon as the lease is to be had. Time passes for the others, too.
+func (w *world) standBy(h host, others ...host) []pipeline.Progress {
+	w.t.Helper()
+	for waited := time.Duration(0); ; {
+		done, err := w.ingest(h.driver)
+		var locked *storage.LockedError
+		if !errors.As(err, &locked) {
+			w.must(nil, err)
+			return done
+		}
+		if waited += locked.Again; waited > 2*storage.DefaultValidity {
+			w.t.Fatalf("after %s: %v", waited, err)
+		}
+		for _, o := range append(others, h) {
+			o.Advance(locked.Again)
+		}
+	}
+}
+
+// A writer gets no time at one of its writes, for longer than its lease stands;
+// another takes over, and goes on. Then the first one goes on: it commits nothing
+// more, ends with an error that says so, and the table equals the source.
+func TestFencing(t *testing.T) {
+	for i, freeze := range []bool{false, true} {
+		for k := 1 + i*5; ; k += *stride {
+			if !fenceAt(t, k, freeze) {
+				break
+			}
+		}
+	}
+}
+
+// fenceAt stops the first writer at its k-th write and says whether it has so many.
+func fenceAt(t *testing.T, k int, freeze bool) bool {
+	t.Helper()
+	w := newWorld(t, uint64(k))
+	w.partitioned, w.docs = true, 0
+	w.tune = w.serving(compaction.Inline, 1, time.Hour, compaction.Events{})
+	w.round(30)
+	w.must(w.ingest(w.host(false).driver))
+	w.check("before")
+	w.round(30)
+	first, next := w.host(freeze), w.host(false)
+	n, at := 0, storagetest.Op{}
+	stopped := first.StopAt(func(op storagetest.Op) bool {
+		if op.Kind != storagetest.Put && op.Kind != storagetest.Commit && op.Kind != storagetest.Delete {
+			return false
+		}
+		n++
+		at = op
+		return n == k
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.ingest(first.driver)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		w.must(nil, err)
+		return false
+	case <-stopped:
+	}
+	what := fmt.Sprintf("stopped before write %d, %s, with its clock %v", k, at, freeze)
+	w.standBy(next, first)
+	w.check(what + ": the second has taken over")
+	w.round(20)
+	w.must(w.ingest(next.driver))
+	before := w.instants()
+	first.Continue()
+	// Of a lock, and of what is left after a commit, it may not even hear.
+	err, late := <-ended, freeze && isCompleted(at)
+	if !errors.Is(err, table.ErrLost) && !errors.Is(err, table.ErrHeld) && !isLock(at) && at.Kind != storagetest.Delete && !late {
+		t.Fatalf("%s: it ended with %v", what, err)
+	}
+	if late {
+		w.must(w.ingest(next.driver)) // takes it back
+	}
+	w.check(what + ": and it went on")
+	if after := w.instants(); after != before {
+		t.Fatalf("%s: it went on, and of %d commits there are %d", what, before, after)
+	}
+	w.round(20)
+	w.must(w.ingest(next.driver))
+	w.check(what + ": in the end")
+	w.nothingLeft()
+	return true
+}
+
+func isLock(op storagetest.Op) bool { return strings.HasSuffix(op.Name, "lock") }
+
+// isCompleted says whether an operation is a commit point.
+func isCompleted(op storagetest.Op) bool {
+	_, name, _ := strings.Cut(op.Name, ".hoodie/")
+	i, ok := timeline.ParseFileName(6, name)
+	return ok && op.Kind == storagetest.Put && i.Done()
+}
+
+// Writers that die, one after the other, each at another write; each time one that
+// stood by takes over. None waits for a lease longer than it stands, and all is
+// there once.
+func TestStandbyOfTheDead(t *testing.T) {
+	w := newWorld(t, 5)
+	w.partitioned, w.maxRows = true, 20
+	w.tune = w.serving(compaction.Inline, 2, time.Hour, compaction.Events{})
+	first := w.host(false)
+	w.round(40)
+	w.must(w.ingest(first.driver))
+	w.check("before")
+	for k := range 25 {
+		w.round(30)
+		n := 0
+		first.StopAt(func(op storagetest.Op) bool {
+			if op.Kind == storagetest.Put || op.Kind == storagetest.Commit {
+				n++
+			}
+			if n == 2*k+1 {
+				go first.Kill()
+			}
+			return false
+		})
+		_, err := w.ingest(first.driver)
+		if err != nil && !errors.Is(err, storagetest.ErrCrashed) {
+			t.Fatal(err)
+		}
+		first.Kill()
+		next := w.host(false)
+		w.standBy(next, first)
+		w.check(fmt.Sprintf("after death %d", k))
+		first = next
+	}
+	w.nothingLeft()
+}
+
+// A writer whose store no longer answers ends when its lease does, although its
+// source has nothing for it to do.
+func TestLostWhileIdle(t *testing.T) {
+	w := newWorld(t, 6)
+	w.round(20)
+	p := storagetest.NewProcess(w.driver, storagetest.ProcessOptions{})
+	const short = 600 * time.Millisecond
+	d := storagetest.Leased(p, storage.LeaseOptions{Validity: short})
+	w.tune = func(o *pipeline.Options) { o.Once = false }
+	committed := make(chan struct{}, 1)
+	tune := w.tune
+	w.tune = func(o *pipeline.Options) {
+		tune(o)
+		o.Events.Committed = func(pipeline.Progress) { committed <- struct{}{} }
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.run(context.Background(), d, "")
+		ended <- err
+	}()
+	<-committed
+	p.Kill()
+	if err := <-ended; !errors.Is(err, table.ErrLost) {
+		t.Fatal(err)
+	}
+}
