@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"errors"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/couch2hudi/couch2hudi/storage"
@@ -31,12 +32,23 @@ type Faulty struct {
 	faults []Fault
 	counts map[Kind]int
 	hit    int
+	rand   *rand.Rand
+	share  float64
 }
 
 // Faults is d with those faults.
 func Faults(d storage.Driver, faults ...Fault) *Faulty {
 	f := &Faulty{faults: faults, counts: map[Kind]int{}}
-	f.wrapper = wrapper{driver: d, around: f.pass}
+	f.wrapper = wrapper{driver: d, around: f.pass, parts: true}
+	return f
+}
+
+// RandomFaults is d whose operations each fail with the probability share, one half
+// of those that fail after they took effect; reads give a part. Of rand's numbers one
+// is drawn for each operation. Locks are spared.
+func RandomFaults(d storage.Driver, r *rand.Rand, share float64) *Faulty {
+	f := Faults(d)
+	f.rand, f.share = r, share
 	return f
 }
 
@@ -52,6 +64,12 @@ func (f *Faulty) next(kind Kind) (Fault, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.counts[kind]++
+	if f.rand != nil && kind != Lock && kind != Unlock {
+		if x := f.rand.Float64(); x < f.share {
+			f.hit++
+			return Fault{After: x < f.share/2}, true
+		}
+	}
 	for _, fault := range f.faults {
 		if fault.Kind == kind && fault.N == f.counts[kind] {
 			f.hit++
