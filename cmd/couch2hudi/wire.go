@@ -307,17 +307,31 @@ func openBucket(ctx context.Context, text string) (*storage.Bucket, config.Table
 	return storage.New(d, nil), u, nil
 }
 
+// shortestLease is what renewals over a network can keep up with.
+const shortestLease = time.Second
+
 // openHDFS opens a folder of HDFS. Files that are no objects yet lie where no engine
 // looks.
 func openHDFS(u config.TableURL) (storage.Driver, error) {
-	if len(u.Query()) > 0 {
-		return nil, &usageError{err: fmt.Errorf("table.url: %s: there is nothing to say behind a ?", u)}
+	wrong := func(format string, args ...any) error {
+		return &usageError{err: fmt.Errorf("table.url: %s: %s", u, fmt.Sprintf(format, args...))}
+	}
+	o := hdfs.Options{Hidden: ".hoodie/couch2hudi/hdfs"}
+	for name, values := range u.Query() {
+		if name != "lease" {
+			return nil, wrong("%s= is not known; lease=1m says how long a writer's lease stands that it does not renew", name)
+		}
+		d, err := time.ParseDuration(values[0])
+		if err != nil || d < shortestLease {
+			return nil, wrong("lease=%s: write a time of a second or more, as 1m", values[0])
+		}
+		o.Lease.Validity = d
 	}
 	a := hdfs.Address{User: u.User}
 	if u.Host != "" {
 		a.Namenodes = strings.Split(u.Host, ",")
 	}
-	return hdfs.New("/"+u.Path, hdfs.Dial(a), &hdfs.Options{Hidden: ".hoodie/couch2hudi/hdfs"})
+	return hdfs.New("/"+u.Path, hdfs.Dial(a), &o)
 }
 
 // openForReading opens a table that exists.

@@ -223,7 +223,7 @@ def answer(engine, q):
     op = q.get("op")
     if op in ("start", "fetch", "stop") and hasattr(engine, "streams"):
         return getattr(engine.streams, op)(q)
-    if op != "quit" and not os.path.isdir(os.path.join(q.get("table", ""), ".hoodie")):
+    if op != "quit" and "://" not in q.get("table", "") and not os.path.isdir(os.path.join(q.get("table", ""), ".hoodie")):
         raise Refused(f"{q.get('table')}: no .hoodie folder, not a Hudi table")
     if op in READS:
         return engine.read(op, q)

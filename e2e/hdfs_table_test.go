@@ -1,0 +1,221 @@
+//go:build oracle
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/couch2hudi/couch2hudi/storage"
+)
+
+// hdfsTable: a table that the binary writes in HDFS is read there by us and by
+// Spark, which writes into it in turn.
+func hdfsTable(t *testing.T, d *dfs) {
+	w := newTableWriter(t, modelOptions{partition: "createdAt", layout: "20060102"})
+	w.table, w.model.told = d.url+"/tables/docs", false
+	w.args = []string{"run", "--once", "--config", w.config()}
+	b := d.bucket(t, "/tables/docs")
+	step := func() string {
+		t.Helper()
+		if err := w.data.next(100); err != nil {
+			t.Fatal(err)
+		}
+		couch2hudi(t, w.args...)
+		commit := lastCommit(t, b)
+		if err := w.model.apply(commit, documentsOf(w.db)); err != nil {
+			t.Fatal(err)
+		}
+		return commit
+	}
+	step()
+	step()
+	edits := map[string]row{}
+	read := func(when string) {
+		t.Helper()
+		want := w.model.snapshot()
+		for i, r := range want {
+			if edit, ok := edits[r["_id"].(string)]; ok {
+				want[i] = w.model.complete([]row{edit})[0]
+			}
+		}
+		got := ourRows(t, w.model, "query", "--table", w.table, "--include-deleted", "--format", "jsonl")
+		if d := diff(inSchemaOf(got, want), got); d != "" {
+			t.Errorf("we, %s: %s", when, d)
+		}
+		for _, start := range []func() (*engine, error){spark015, spark12} {
+			e := mustEngine(t, start)
+			if d := diff(want, mustRows(t, e, question{Op: "snapshot", Table: w.table})); d != "" {
+				t.Errorf("%s, %s: %s", e.name, when, d)
+			}
+		}
+	}
+	read("after two commits")
+	e := mustEngine(t, spark015)
+	sent := sparkEdits(mustRows(t, e, question{Op: "snapshot", Table: w.table}))
+	a, err := e.ask(question{Op: "upsert", Table: w.table, Rows: sent, Options: map[string]string{"hoodie.index.type": "BLOOM"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edits = editedRows(w.model.snapshot(), sent, a.Timeline[len(a.Timeline)-1].Requested)
+	step()
+	read("after Spark's upsert and our next commit")
+}
+
+// bucket is the store in a folder, as a reader has it.
+func (d *dfs) bucket(t *testing.T, folder string) *storage.Bucket {
+	t.Helper()
+	b := storage.New(d.open(t, folder), nil)
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// timelineOf are the files of a table's timeline that end so.
+func timelineOf(t *testing.T, b *storage.Bucket, suffix string) (names []string) {
+	t.Helper()
+	for o, err := range b.ListFolders(t.Context(), ".hoodie/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name, ok := strings.CutSuffix(o.Name, suffix); ok {
+			names = append(names, strings.TrimPrefix(name, ".hoodie/"))
+		}
+	}
+	return names
+}
+
+// lastCommit is the newest completed delta commit, "" when there is none.
+func lastCommit(t *testing.T, b *storage.Bucket) string {
+	t.Helper()
+	all := timelineOf(t, b, ".deltacommit")
+	if len(all) == 0 {
+		return ""
+	}
+	return slices.Max(all)
+}
+
+// hdfsKills: the writer of a table is killed again and again, at any time, in commits,
+// compactions, cleans and archivals; the one that stands by goes on. In the end the
+// table equals the database, and nothing is left in hiding.
+func hdfsKills(t *testing.T, d *dfs) {
+	const kills = 12
+	w := newTableWriter(t, modelOptions{})
+	w.table = d.url + "/tables/kills?lease=2s"
+	config := filepath.Join(t.TempDir(), "couch2hudi.yaml")
+	text := fmt.Sprintf("source: {url: %q}\ntable: {url: %q, partition: {field: place}}\nretain: 1s\ntimeline: {keep_min: 20, keep_max: 21}\n"+
+		"commit: {interval: 100ms, max_rows: 40}\ncompaction: {max_delta_commits: 2, max_age: 1s}\n", w.source, w.table)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := d.bucket(t, "/tables/kills")
+	more := func(n int) {
+		if err := w.data.next(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	more(60)
+	writer := startRun(t, "run", "--wait", "--config", config)
+	waitForCommit := func(after string) {
+		t.Helper()
+		writer.until(t, "a commit after "+after, func() bool { return lastCommit(t, b) > after })
+	}
+	waitForCommit("")
+	if code, said := howItEnded(t, "run", "--once", "--config", config); code != 5 || !strings.Contains(said, "pid") {
+		t.Errorf("beside a writer run ended with %d, want 5\n%s", code, said)
+	}
+	for n := range kills {
+		next := startRun(t, "run", "--wait", "--config", config)
+		next.until(t, "the word that it waits", func() bool { return strings.Contains(next.said.String(), "waiting for the table") })
+		last := lastCommit(t, b)
+		more(30)
+		pauseFor(time.Duration(w.data.random.IntN(600)) * time.Millisecond)
+		if n == kills/2 {
+			writer.end(syscall.SIGTERM) // lets go, and the next need not wait
+		} else {
+			writer.end(syscall.SIGKILL)
+		}
+		if n == 0 {
+			last = "" // it may have been quick
+		}
+		writer = next
+		more(5)
+		waitForCommit(last)
+	}
+	writer.end(syscall.SIGTERM)
+	couch2hudi(t, "run", "--wait", "--once", "--config", config)
+	couch2hudi(t, "verify", "--config", config)
+	couch2hudi(t, "check", "--config", config)
+	for _, suffix := range []string{".commit", ".clean"} {
+		if len(timelineOf(t, b, suffix)) == 0 {
+			t.Errorf("no %s on the timeline", suffix)
+		}
+	}
+	files := 0
+	for o, err := range d.bucket(t, "/tables/kills/.hoodie/couch2hudi").List(t.Context(), "hdfs/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("left in hiding: %+v", o)
+		files++
+	}
+	if files > 2 {
+		t.Errorf("%d files are left in hiding", files)
+	}
+}
+
+// running is a couch2hudi that will be ended.
+type running struct {
+	cmd   *exec.Cmd
+	said  lockedBuffer
+	ended chan struct{}
+}
+
+func startRun(t *testing.T, args ...string) *running {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{cmd: exec.Command(path, args...), ended: make(chan struct{})}
+	r.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Dir(path))
+	r.cmd.Stdout, r.cmd.Stderr = &r.said, &r.said
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = r.cmd.Wait(); close(r.ended) }()
+	t.Cleanup(func() { r.end(syscall.SIGKILL) })
+	return r
+}
+
+func (r *running) end(how syscall.Signal) {
+	_ = r.cmd.Process.Signal(how) // unless it has ended
+	<-r.ended
+}
+
+// until waits for something that it does.
+func (r *running) until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	until(t, what, func() bool {
+		select {
+		case <-r.ended:
+			t.Fatalf("%s: it ended before: %v\n%s", what, r.cmd.ProcessState, r.said.String())
+		default:
+		}
+		return done()
+	}, r.said.String)
+}
+
+// howItEnded is how a command ends, and what it says.
+func howItEnded(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	r := startRun(t, args...)
+	<-r.ended
+	return r.cmd.ProcessState.ExitCode(), r.said.String()
+}
