@@ -35,7 +35,7 @@ func TestOperationsNameEveryError(t *testing.T) {
 		config.ErrSyntax, config.ErrUnknownKey, config.ErrRequired, config.ErrValue, config.ErrReference, pipeline.ErrPinned, pipeline.ErrNoRepair, pipeline.ErrQuarantine, filter.ErrFilter,
 		changes.ErrNotFound, changes.ErrUnauthorized, changes.ErrPosition, changes.ErrRecreated, changes.ErrLeaves, changes.ErrChain, changes.ErrBusy, couchdb.ErrNotCouchDB, couchdb.ErrRowTooLarge,
 		table.ErrNoTable, table.ErrCorrupt, table.ErrVersion, table.ErrType, table.ErrMetadataTable, table.ErrBootstrapped, table.ErrUnsupported,
-		table.ErrHeld, table.ErrRecover, table.ErrForeign, table.ErrConflict, table.ErrUnknown, table.ErrNoSchema, table.ErrArchived,
+		table.ErrHeld, table.ErrLost, table.ErrRecover, table.ErrForeign, table.ErrConflict, table.ErrUnknown, table.ErrNoSchema, table.ErrArchived,
 		table.ErrNoInstant, table.ErrNotNewest, table.ErrNotPlain, table.ErrSaved, table.ErrSavepoint, table.ErrCleaned,
 		normalize.ErrSchema, reader.ErrCleaned, reader.ErrCorrupt,
 	} {
