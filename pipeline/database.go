@@ -2,11 +2,13 @@ package pipeline
 
 import (
 	"context"
+	"strings"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/normalize"
+	"github.com/couch2hudi/couch2hudi/reader"
 )
 
 // Of is a source whose changes say that they are of a database: for a table that takes
@@ -77,6 +79,20 @@ func (p *Ingest) change(key string) (changes.Change, bool) {
 	}
 	database, id, ok := normalize.SplitKey(key)
 	return changes.Change{ID: id, Database: database}, ok && database == p.name
+}
+
+// ofPrefix are the rows of a database in a table of several: those whose keys lie between
+// its prefix and the next text that no such key begins with, so that files and parts of
+// files without such keys are not read.
+func ofPrefix(database string) *reader.Where {
+	quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+	first := normalize.KeyPrefix(database)
+	next := first[:len(first)-1] + string(rune(first[len(first)-1]+1))
+	w, err := reader.ParseWhere(hudi.MetaRecordKey + " >= " + quoted(first) + " and " + hudi.MetaRecordKey + " < " + quoted(next))
+	if err != nil { // any text may stand in quotes
+		panic(err)
+	}
+	return w
 }
 
 // noteSource says in a commit of a table of several databases of which one its

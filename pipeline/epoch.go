@@ -55,8 +55,12 @@ func (p *Ingest) earlier(ctx context.Context) ([]changes.Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	o := reader.Options{Columns: []string{hudi.ColumnRevOrder}}
+	if p.o.Layout.ofMany() {
+		o.Where = ofPrefix(p.name)
+	}
 	var gone []changes.Change
-	for r, err := range reader.Snapshot(ctx, v, reader.Options{Columns: []string{hudi.ColumnRevOrder}}) {
+	for r, err := range reader.Snapshot(ctx, v, o) {
 		if err != nil {
 			return nil, err
 		}

@@ -44,6 +44,8 @@ type Pool struct {
 // member is one of the sources.
 type member struct {
 	follower
+	// noted says that the position is in the checkpoint, or on its way there.
+	noted bool
 	// sweep says that rows of an earlier epoch are to be marked at the feed's end.
 	sweep bool
 }
@@ -83,7 +85,7 @@ func NewPool(ctx context.Context, o Options, workers int) (*Pool, error) {
 	for name, s := range in.checkpoint.Sources {
 		f := follower{name: name, position: changes.Position(s.Position()), seq: s.Seq,
 			identity: changes.Identity{Kind: s.Kind, Name: s.Name, Incarnation: s.Incarnation, PurgeSeq: s.PurgeSeq}}
-		p.members[name] = &member{follower: f, sweep: s.Sweep}
+		p.members[name] = &member{follower: f, noted: true, sweep: s.Sweep}
 	}
 	p.due = time.NewTimer(time.Hour)
 	p.due.Stop()
@@ -190,7 +192,8 @@ func (p *Pool) read(ctx context.Context, m *member, source changes.Source) error
 				return err
 			}
 		}
-		moved := len(b.Changes) > 0 || b.Last != m.position
+		moved := len(b.Changes) > 0 || b.Last != m.position || !m.noted
+		m.noted = true
 		m.position, m.seq = b.Last, or(b.Seq, m.seq)
 		if moved {
 			of := m.follower

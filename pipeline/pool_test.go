@@ -520,7 +520,7 @@ func TestPoolPins(t *testing.T) {
 	p := newPool(t, 6)
 	p.graze(5)
 	p.must(nil, p.follow(p.driver))
-	_, err := p.world.ingest(p.driver)
+	_, err := p.ingest(p.driver)
 	var pinned *pipeline.PinError
 	if !errors.As(err, &pinned) || pinned.Have != hudi.ColumnKey || !strings.Contains(pinned.Hint(), "source.into: one") {
 		t.Errorf("one database into a table of many: %v", err)

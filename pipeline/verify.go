@@ -56,6 +56,9 @@ type VerifyOptions struct {
 	Normalizer *normalize.Normalizer
 	// Name is the source's in the checkpoint; default: its identity's.
 	Name string
+	// Database is the one that Source is of, where the table takes several: rows of others
+	// are not looked at. The changes say so, too (Of).
+	Database string
 	// Scope and Stay are as in Options.
 	Scope index.Scope
 	Stay  bool
@@ -300,12 +303,16 @@ func (v *verifier) position(ctx context.Context) (changes.Position, error) {
 }
 
 func (v *verifier) readTable(ctx context.Context) error {
-	for r, err := range reader.Snapshot(ctx, v.o.View, reader.Options{IncludeDeletes: true, Memory: v.o.Memory, TempDir: v.o.TempDir, TempFile: v.o.TempFile}) {
+	o := reader.Options{IncludeDeletes: true, Memory: v.o.Memory, TempDir: v.o.TempDir, TempFile: v.o.TempFile}
+	if v.o.Database != "" {
+		o.Where = ofPrefix(v.o.Database)
+	}
+	for r, err := range reader.Snapshot(ctx, v.o.View, o) {
 		if err != nil {
 			return err
 		}
 		v.out.Rows++
-		if err := v.add(r.Key.Record, v.entry(r, fromTable)); err != nil {
+		if err := v.add(v.id(r), v.entry(r, fromTable)); err != nil {
 			return err
 		}
 	}
@@ -340,7 +347,7 @@ func (v *verifier) readSource(ctx context.Context) error {
 			return fmt.Errorf("normalize: %w", err)
 		}
 		for i := range shaped.Records {
-			if err := v.add(shaped.Records[i].Key.Record, v.entry(&shaped.Records[i], fromSource)); err != nil {
+			if err := v.add(v.id(&shaped.Records[i]), v.entry(&shaped.Records[i], fromSource)); err != nil {
 				return err
 			}
 		}
@@ -378,6 +385,15 @@ func (v *verifier) readMoving(ctx context.Context) error {
 		v.purged[id] = true
 	}
 	return nil
+}
+
+// id is the document's that a record is of.
+func (v *verifier) id(r *hudi.Record) string {
+	if v.o.Database == "" {
+		return r.Key.Record
+	}
+	_, id, _ := normalize.SplitKey(r.Key.Record)
+	return id
 }
 
 // entry is what is compared of a row.

@@ -143,7 +143,7 @@ func (a *again) read(ctx context.Context, ids []string) (map[string]entry, error
 		return nil, fmt.Errorf("normalize: %w", err)
 	}
 	for i := range shaped.Records {
-		now[strings.Clone(shaped.Records[i].Key.Record)] = a.v.entry(&shaped.Records[i], fromSource)
+		now[strings.Clone(a.v.id(&shaped.Records[i]))] = a.v.entry(&shaped.Records[i], fromSource)
 	}
 	for i := range shaped.Rejects {
 		now[strings.Clone(shaped.Rejects[i].Change.ID)] = entry{flags: fromSource | isRejected}

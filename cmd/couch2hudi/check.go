@@ -205,7 +205,13 @@ func (c *checker) all(ctx context.Context, cfg config.Config, loaded error, flag
 // into looks at how run would go on from the source into a table.
 func (c *checker) into(ctx context.Context, cfg config.Config, t *checkedTable, src *checkedSource) {
 	defer t.close()
-	c.buckets(ctx, cfg, t, c.resume(ctx, cfg, t, src))
+	c.settings(ctx, cfg, t)
+	c.tableOnly(ctx, cfg, t, c.resume(ctx, cfg, t, src))
+}
+
+// tableOnly looks at what only concerns the table. ids are the next ones of the source.
+func (c *checker) tableOnly(ctx context.Context, cfg config.Config, t *checkedTable, ids []string) {
+	c.buckets(ctx, cfg, t, ids)
 	c.catalog(ctx, cfg)
 	if t.view != nil {
 		c.files(ctx, t)

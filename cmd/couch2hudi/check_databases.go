@@ -20,6 +20,10 @@ func (c *checker) databases(ctx context.Context, cfg config.Config) {
 		c.warn("source.databases", "name them in source.databases of another config to look at the others", "%d databases, of which the first %d are looked at", len(names), mostChecked)
 		names = names[:mostChecked]
 	}
+	if _, shared := cfg.Shared(); shared {
+		c.shared(ctx, cfg, names)
+		return
+	}
 	for _, name := range names {
 		c.of = name
 		one := cfg.Database(name)
@@ -28,6 +32,23 @@ func (c *checker) databases(ctx context.Context, cfg config.Config) {
 		c.into(ctx, one, t, src)
 		src.close()
 	}
+}
+
+// shared looks at each of many databases, and at the one table of them.
+func (c *checker) shared(ctx context.Context, cfg config.Config, names []string) {
+	t := c.table(ctx, cfg)
+	defer t.close()
+	c.settings(ctx, cfg, t)
+	var ids []string
+	for _, name := range names {
+		c.of = name
+		one := cfg.Database(name)
+		src := c.source(ctx, one)
+		ids = append(ids, c.resume(ctx, one, t, src)...)
+		src.close()
+	}
+	c.of = ""
+	c.tableOnly(ctx, cfg, t, ids)
 }
 
 // listed are the databases to follow, as the server lists them.

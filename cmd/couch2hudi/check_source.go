@@ -40,7 +40,11 @@ func (c *checker) source(ctx context.Context, cfg config.Config) *checkedSource 
 	defer cancel()
 	s := &checkedSource{}
 	var err error
-	if s.source, err = openSource(ctx, cfg, slog.New(slog.DiscardHandler), nil); err != nil {
+	open := openSource
+	if _, shared := cfg.Shared(); shared {
+		open = openDriver // as it is, to be asked for what it can
+	}
+	if s.source, err = open(ctx, cfg, slog.New(slog.DiscardHandler), nil); err != nil {
 		c.fail("source", err, "")
 		return s
 	}
@@ -166,6 +170,17 @@ func serverVersion(ctx context.Context, cfg config.Config) (string, error) {
 	return welcome.Version, nil
 }
 
+// settings holds the table's settings against the config's.
+func (c *checker) settings(ctx context.Context, cfg config.Config, t *checkedTable) {
+	if t.view != nil {
+		c.pins(ctx, cfg, t)
+		c.filter(ctx, cfg, t)
+		c.quarantine(ctx, t)
+	} else if !t.there {
+		c.declared(cfg)
+	}
+}
+
 // resume checks where a run would go on, and reads a row from there, or some when
 // ids matter: it returns them.
 func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable, s *checkedSource) (ids []string) {
@@ -175,13 +190,9 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 	}
 	position, begun := since, false
 	if t.view != nil {
-		c.pins(ctx, cfg, t)
-		c.filter(ctx, cfg, t)
-		c.quarantine(ctx, t)
 		position, begun = c.checkpoint(ctx, cfg, t, s, since)
 	} else if !t.there {
 		c.ok("resume", "no table yet: run begins at %s", cfg.Source.Since)
-		c.declared(cfg)
 	}
 	if !s.answers {
 		return nil
@@ -214,7 +225,11 @@ func (c *checker) resume(ctx context.Context, cfg config.Config, t *checkedTable
 		c.warn("source.gap", "carry it there; run waits for it, and run --once ends with 4", "%s", g.Gap())
 	}
 	for i := range b.Changes {
-		ids = append(ids, b.Changes[i].ID)
+		id := b.Changes[i].ID
+		if database, shared := cfg.Shared(); shared {
+			id = normalize.Key(database, id)
+		}
+		ids = append(ids, id)
 	}
 	return ids
 }

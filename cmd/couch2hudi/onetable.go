@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/couch2hudi/couch2hudi/changes"
 	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 )
 
@@ -147,6 +150,70 @@ func (m *many) replayIntoOne(ctx context.Context, names []string) error {
 			err = errors.Join(followOne(ctx, one, m.with, f, source, m.show, log), source.Close())
 		}
 		if err != nil {
+			return inDatabase(name, err)
+		}
+	}
+	return nil
+}
+
+// namesOf are the databases that the config means, as the server has them.
+func namesOf(ctx context.Context, cfg config.Config, log *slog.Logger) (names []string, err error) {
+	m := &many{cfg: cfg}
+	if m.server, err = openServer(ctx, cfg, log); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.server.Close()) }()
+	return m.names(ctx)
+}
+
+// verifyAll compares each of many databases with its rows in the one table, one after
+// the other. Rows of databases that are no more are not looked at.
+func verifyAll(ctx context.Context, cfg config.Config, f verifyFlags, log *slog.Logger) (report, error) {
+	var all report
+	names, err := namesOf(ctx, cfg, log)
+	if err != nil {
+		return all, err
+	}
+	all.Different, all.Samples = map[pipeline.Difference]int64{}, []pipeline.Sample{}
+	for _, name := range names {
+		r, err := verifyOne(ctx, cfg.Database(name), f, log)
+		if errors.Is(err, changes.ErrNotFound) {
+			log.Warn("there is no such database: its rows, if there are any, are not looked at", keyDatabase, name)
+			continue
+		}
+		if err != nil {
+			return all, inDatabase(name, err)
+		}
+		all.add(name, &r)
+	}
+	return all, nil
+}
+
+// add adds what was found of one database.
+func (r *report) add(name string, one *report) {
+	r.Databases++
+	r.Instant = max(r.Instant, one.Instant)
+	r.Documents, r.Rows, r.Equal, r.Moving = r.Documents+one.Documents, r.Rows+one.Rows, r.Equal+one.Equal, r.Moving+one.Moving
+	r.Settled, r.Rejected, r.Repaired = r.Settled+one.Settled, r.Rejected+one.Rejected, r.Repaired+one.Repaired
+	for _, d := range slices.Sorted(maps.Keys(one.Different)) {
+		r.Different[d] += one.Different[d]
+	}
+	for _, s := range one.Samples {
+		s.ID = normalize.Key(name, s.ID)
+		r.Samples = append(r.Samples, s)
+	}
+}
+
+// sampleAll is sampleOne for many databases, of each so many that all of them are seen.
+func sampleAll(ctx context.Context, cfg config.Config, seen *normalize.Survey, counted *countedSource, documents int, log *slog.Logger) error {
+	names, err := namesOf(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	const least = 100
+	for _, name := range names {
+		most := min(documents, seen.Documents()+max(documents/len(names), least))
+		if err := sampleOne(ctx, cfg.Database(name), seen, counted, most, log); err != nil {
 			return inDatabase(name, err)
 		}
 	}

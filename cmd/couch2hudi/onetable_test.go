@@ -16,15 +16,8 @@ import (
 func usersInOne(t *testing.T, n int, more string) (s *couchfake.Server, file, table string) {
 	t.Helper()
 	s, file, dir := users(t, n, ", into: one"+more)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	table = filepath.Join(dir, "all")
-	if err := os.WriteFile(file, []byte(strings.Replace(string(text), dir+"/{db}", table, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return s, file, table
+	return s, rewrite(t, file, dir+"/{db}", table), table
 }
 
 // rowsIn counts the table's live rows of a database.
@@ -77,14 +70,7 @@ func TestOneTableOnce(t *testing.T) {
 	want(t, exitUsage, []string{"the key column is _key", "source.into: one"}, "run", "--source", s.URL()+"/user-1", "--table", table, "--once")
 	single := table + "-single"
 	want(t, 0, nil, "run", "--source", s.URL()+"/user-1", "--table", single, "--once", "--state-dir", "off")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(text), table, single, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want(t, exitUsage, []string{"the key column is _id", "another table"}, "run", "-c", file, "--once")
+	want(t, exitUsage, []string{"the key column is _id", "another table"}, "run", "-c", rewrite(t, file, table, single), "--once")
 }
 
 // TestOneTable follows databases that change, come and go, into one table.
@@ -138,4 +124,55 @@ func TestOneTable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rewrite writes a config with another text in the place of one.
+func rewrite(t *testing.T, file, old, with string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	if err := os.WriteFile(other, []byte(strings.Replace(string(text), old, with, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return other
+}
+
+// TestOneTableVerify: verify and its repairs, check and schema look at all databases.
+func TestOneTableVerify(t *testing.T) {
+	s, file, table := usersInOne(t, 3, "")
+	user(t, s, "user-0/d", 2)
+	late := rewrite(t, file, ", into: one", ", into: one, since: now")
+	want(t, 0, []string{"user-2: ", "4 databases", "no table yet"}, "check", "-c", file)
+	want(t, 0, []string{"_key", "_db", "long"}, "schema", "-c", file)
+	want(t, 0, nil, "run", "-c", late, "--once") // what was there before is not in the table
+	if n := rowsIn(t, table, "user-1"); n > 0 {
+		t.Fatalf("user-1 has %d rows", n)
+	}
+	verify := []string{"verify", "-c", file, "--pause", "0"}
+	want(t, exitDiffers, []string{"databases", "missing", "14", `"user-0%2Fd/d0"`, `"user-2/d4"`}, verify...)
+	want(t, 0, []string{"repaired", "14"}, append(verify[:len(verify):len(verify)], "--repair")...)
+	want(t, 0, []string{"equal", "14"}, verify...)
+	for db, rows := range map[string]int{"user-0": 3, "user-0/d": 2, "user-1": 4, "user-2": 5} {
+		if n := rowsIn(t, table, db); n != rows {
+			t.Errorf("%s has %d rows, want %d", db, n, rows)
+		}
+	}
+	// What a database has lost is the table's no more, and only there.
+	db, _ := s.Database("user-2")
+	if _, err := db.Put("d0", []byte(`{"n":7}`)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 0, []string{"moving"}, verify...)
+	want(t, 0, nil, "run", "-c", file, "--once")
+	want(t, 0, []string{"equal", "14"}, verify...)
+	want(t, 0, []string{"user-1: ", "goes on from commit", "table.pinned"}, "check", "-c", file)
+	want(t, exitUsage, []string{"_key"}, "verify", "--source", s.URL()+"/user-1", "--table", table)
+	want(t, 0, []string{"nothing in quarantine"}, "replay-quarantine", "-c", file)
+	if err := s.Drop("user-1"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 0, []string{"equal", "10"}, verify...)
 }

@@ -60,6 +60,9 @@ func replayQuarantine(ctx context.Context, s streams, cfg config.Config, dry boo
 		return err
 	}
 	limitMemory(int64(cfg.Memory))
+	if _, shared := cfg.Shared(); shared && len(cfg.Source.Databases) > 0 {
+		return replayQuarantines(ctx, s, cfg, dry, format)
+	}
 	source, err := openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level), nil)
 	if err != nil {
 		return err
@@ -75,7 +78,8 @@ func replayQuarantine(ctx context.Context, s streams, cfg config.Config, dry boo
 		if failed != nil {
 			return failed
 		}
-		return printRetried(s.out, format, "", done, dry)
+		of, _ := cfg.Shared()
+		return printRetried(s.out, format, of, done, dry)
 	}
 	all, err := cfg.Several()
 	if err != nil {
@@ -102,6 +106,27 @@ func replayQuarantine(ctx context.Context, s streams, cfg config.Config, dry boo
 		}
 	}
 	return err
+}
+
+// replayQuarantines tries again what stands in the one table's quarantine of many
+// databases, one after the other. What is of databases that are no more stays.
+func replayQuarantines(ctx context.Context, s streams, cfg config.Config, dry bool, format string) error {
+	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
+	names, err := namesOf(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := replayQuarantine(ctx, s, cfg.Database(name), dry, format)
+		if errors.Is(err, changes.ErrNotFound) {
+			log.Warn("there is no such database: what is of it stays in quarantine", keyDatabase, name)
+			continue
+		}
+		if err != nil {
+			return inDatabase(name, err)
+		}
+	}
+	return nil
 }
 
 // openRetry opens a table whose quarantine is tried again. release gives it back.

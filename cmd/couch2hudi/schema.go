@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -142,25 +143,17 @@ type described struct {
 
 // sourceSchema is what a new table would begin with. What was read goes to
 // s.err.
-func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int) (_ described, err error) {
+func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int) (described, error) {
 	if cfg.Table.URL == "" {
 		cfg.Table.URL = "." // Validate wants one; it is not looked at
 	}
 	if err := cfg.Validate(); err != nil {
 		return described{}, err
 	}
-	source, err := openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level), nil)
+	log := newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
+	name, err := nameOf(ctx, cfg, log)
 	if err != nil {
 		return described{}, err
-	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	id, err := source.Identify(ctx)
-	if err != nil {
-		return described{}, fmt.Errorf("identify source: %w", err)
-	}
-	name := cfg.Table.Name
-	if name == "" {
-		name = id.Name
 	}
 	n, err := newNormalizer(cfg, name)
 	if err != nil {
@@ -170,12 +163,15 @@ func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int)
 	if err != nil {
 		return described{}, err
 	}
-	counted := &countedSource{Source: source}
-	limit := changes.Limit{Rows: cfg.Commit.MaxRows, Bytes: int64(cfg.Memory) / 16} //nolint:mnd // as run does
-	if err := pipeline.SampleColumns(ctx, counted, seen, "", limit, sample); err != nil {
+	look := sampleOne
+	if _, shared := cfg.Shared(); shared {
+		look = sampleAll
+	}
+	var counted countedSource
+	if err := look(ctx, cfg, seen, &counted, sample, log); err != nil {
 		return described{}, fmt.Errorf("read the first changes: %w", err)
 	}
-	newLogger(s.err, cfg.Log.Format, cfg.Log.Level).Info("read a sample", keyRows, counted.rows, keyBytes, counted.bytes,
+	log.Info("read a sample", keyRows, counted.rows, keyBytes, counted.bytes,
 		keyQuarantined, seen.Broken(), "whole", counted.whole, keyPending, counted.pending)
 	d := described{sights: seen.Sights()}
 	if d.Schema, err = seen.Schema(); err != nil {
@@ -185,6 +181,35 @@ func sourceSchema(ctx context.Context, s streams, cfg config.Config, sample int)
 		d.partition = cfg.Table.Partition.Name
 	}
 	return d, nil
+}
+
+// nameOf is what a table would be called.
+func nameOf(ctx context.Context, cfg config.Config, log *slog.Logger) (_ string, err error) {
+	if _, shared := cfg.Shared(); shared {
+		return sharedName(cfg)
+	}
+	source, err := openSource(ctx, cfg, log, nil)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	id, err := source.Identify(ctx)
+	if err != nil {
+		return "", fmt.Errorf("identify source: %w", err)
+	}
+	return or(cfg.Table.Name, id.Name), nil
+}
+
+// sampleOne shows a survey the first documents of a source, and counts them.
+func sampleOne(ctx context.Context, cfg config.Config, seen *normalize.Survey, counted *countedSource, documents int, log *slog.Logger) (err error) {
+	source, err := openSource(ctx, cfg, log, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	counted.Source = source
+	limit := changes.Limit{Rows: cfg.Commit.MaxRows, Bytes: int64(cfg.Memory) / 16} //nolint:mnd // as run does
+	return pipeline.SampleColumns(ctx, counted, seen, "", limit, documents)
 }
 
 // countedSource counts what is read from a source.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -94,7 +95,6 @@ type verification struct {
 	f      verifyFlags
 	source changes.Source
 	table  *table.Table
-	began  time.Time
 }
 
 // report is what verify prints.
@@ -102,8 +102,10 @@ type report struct {
 	pipeline.Verified
 	// Repaired are the documents that were read again; what stands beside it is what
 	// was found after that.
-	Repaired int64   `json:"repaired"`
-	Seconds  float64 `json:"seconds"`
+	Repaired int64 `json:"repaired"`
+	// Databases are those that were looked at, of a table that takes several.
+	Databases int     `json:"databases,omitempty"`
+	Seconds   float64 `json:"seconds"`
 }
 
 func verify(ctx context.Context, s streams, cfg config.Config, f verifyFlags) (err error) {
@@ -111,21 +113,17 @@ func verify(ctx context.Context, s streams, cfg config.Config, f verifyFlags) (e
 		return err
 	}
 	limitMemory(int64(cfg.Memory))
-	v := verification{cfg: cfg, f: f, began: time.Now()}
-	if v.source, err = openSource(ctx, cfg, newLogger(s.err, cfg.Log.Format, cfg.Log.Level), nil); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, v.source.Close()) }()
+	began, log := time.Now(), newLogger(s.err, cfg.Log.Format, cfg.Log.Level)
 	var r report
-	if f.repair {
-		r, err = v.repair(ctx)
+	if _, shared := cfg.Shared(); shared {
+		r, err = verifyAll(ctx, cfg, f, log)
 	} else {
-		r, err = v.look(ctx)
+		r, err = verifyOne(ctx, cfg, f, log)
 	}
 	if err != nil {
 		return err
 	}
-	r.Seconds = time.Since(v.began).Seconds()
+	r.Seconds = time.Since(began).Seconds()
 	if err := r.print(s.out, f.format); err != nil {
 		return err
 	}
@@ -133,6 +131,19 @@ func verify(ctx context.Context, s streams, cfg config.Config, f verifyFlags) (e
 		return &differError{n}
 	}
 	return nil
+}
+
+// verifyOne compares one source with the table.
+func verifyOne(ctx context.Context, cfg config.Config, f verifyFlags, log *slog.Logger) (r report, err error) {
+	v := verification{cfg: cfg, f: f}
+	if v.source, err = openSource(ctx, cfg, log, nil); err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, v.source.Close()) }()
+	if f.repair {
+		return v.repair(ctx)
+	}
+	return v.look(ctx)
 }
 
 // look only compares.
@@ -210,6 +221,7 @@ func (v *verification) compare(ctx context.Context, found func(context.Context, 
 		Stay: v.cfg.Table.Partition.Moves == config.MovesStay, Memory: int64(v.cfg.Memory) / verifyShare, Samples: v.f.samples, Found: found,
 		// Documents that a selector leaves out are there when they are asked for.
 		AsShown: v.cfg.Source.Selector != "", Pause: max(1, v.f.pause)}
+	o.Database, _ = v.cfg.Shared()
 	if v.cfg.Index.Scope == config.ScopePartition {
 		o.Scope = index.Partition
 	}
@@ -229,6 +241,9 @@ func (r *report) print(out io.Writer, format string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }
 	line("table as of\t%s", or(string(r.Instant), "no commit"))
+	if r.Databases > 0 {
+		line("databases\t%d", r.Databases)
+	}
 	line("documents\t%d", r.Documents)
 	line("rows\t%d", r.Rows)
 	line("equal\t%d", r.Equal)
