@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -195,20 +196,20 @@ func TestParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := all[1].Parameters
-	var text string
+	var text strings.Builder
 	n := 0
 	for ; p[fmt.Sprintf("spark.sql.sources.schema.part.%d", n)] != ""; n++ {
 		part := p[fmt.Sprintf("spark.sql.sources.schema.part.%d", n)]
 		if len(part) > 4000 {
 			t.Errorf("part %d has %d characters", n, len(part))
 		}
-		text += part
+		text.WriteString(part)
 	}
-	if n < 2 || p["spark.sql.sources.schema.numParts"] != fmt.Sprint(n) {
+	if n < 2 || p["spark.sql.sources.schema.numParts"] != strconv.Itoa(n) {
 		t.Errorf("%d parts, numParts %s", n, p["spark.sql.sources.schema.numParts"])
 	}
 	var schema struct{ Fields []struct{ Name string } }
-	if err := json.Unmarshal([]byte(text), &schema); err != nil || len(schema.Fields) != 306 {
+	if err := json.Unmarshal([]byte(text.String()), &schema); err != nil || len(schema.Fields) != 306 {
 		t.Errorf("%d columns, %v", len(schema.Fields), err)
 	}
 	// Fewer parts than before leave none of the old.

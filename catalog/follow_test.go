@@ -149,9 +149,10 @@ func TestFollowRetries(t *testing.T) {
 	}
 	f := catalog.Follow(t.Context(), catalog.FollowOptions{Table: w.reader(), Targets: []catalog.Target{target}, Events: d.events(),
 		Retry: time.Millisecond, MaxRetry: 4 * time.Millisecond})
-	for _, want := range []time.Duration{1, 2, 4, 4} {
-		if got := next(t, d.failed); got != want*time.Millisecond {
-			t.Errorf("again after %s, want %s", got, want*time.Millisecond)
+	const ms = time.Millisecond
+	for _, want := range []time.Duration{ms, 2 * ms, 4 * ms, 4 * ms} {
+		if got := next(t, d.failed); got != want {
+			t.Errorf("again after %s, want %s", got, want)
 		}
 	}
 	next(t, d.synced)

@@ -288,7 +288,7 @@ func (s *syncer) note(ctx context.Context, t Table, c Change) error {
 		return nil
 	}
 	quiet := c.Step == StepNone && c.Added+c.Moved+c.Dropped == 0
-	if s.o.OnlyChanges && quiet && !(c.Whole && len(t.Partitioned) > 0) {
+	if s.o.OnlyChanges && quiet && (!c.Whole || len(t.Partitioned) == 0) {
 		return nil
 	}
 	t.Parameters[paramLast], t.Parameters[paramCompleted] = last, completed

@@ -18,15 +18,16 @@ func TestParseTargetURL(t *testing.T) {
 		"glue:///s.o?endpoint=http://127.0.0.1:1/x": "glue  s o endpoint=http://127.0.0.1:1/x",
 	} {
 		u, err := config.ParseTargetURL(config.Secret(text))
-		got := fmt.Sprint(u.Kind, " ", strings.Join(u.Addresses, ","), u.Region, " ", u.Database, " ", u.Name)
+		parts := []string{u.Kind, strings.Join(u.Addresses, ",") + u.Region, u.Database, u.Name}
 		if u.User != "" {
-			got += " " + u.User + " " + u.Password.Reveal()
+			parts = append(parts, u.User, u.Password.Reveal())
 		}
 		for _, name := range []string{"auth", "endpoint"} {
 			if v := u.Option(name); v != "" {
-				got += " " + name + "=" + v
+				parts = append(parts, name+"="+v)
 			}
 		}
+		got := strings.Join(parts, " ")
 		if err != nil || got != want {
 			t.Errorf("%s: %s, %v", text, got, err)
 		}

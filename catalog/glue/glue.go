@@ -86,7 +86,7 @@ func told(err error) error {
 		return fmt.Errorf("%w: %s", catalog.ErrExist, aws.ToString(there.Message))
 	}
 	if err != nil {
-		return fmt.Errorf("Glue: %w", err)
+		return fmt.Errorf("glue: %w", err)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (s *Store) Partitions(ctx context.Context, database string, t catalog.Table
 			}
 			take(got.Partitions)
 			if len(got.UnprocessedKeys) >= len(r.PartitionsToGet) {
-				return nil, errors.New("Glue reads none of the partitions that were asked for: try again later")
+				return nil, errors.New("glue reads none of the partitions that were asked for: try again later")
 			}
 			r.PartitionsToGet = got.UnprocessedKeys
 		}
@@ -279,5 +279,5 @@ func refusal(values []string, d *types.ErrorDetail, but string) error {
 	if d == nil || aws.ToString(d.ErrorCode) == but {
 		return nil
 	}
-	return fmt.Errorf("Glue refuses the partition %s: %s: %s", strings.Join(values, "/"), aws.ToString(d.ErrorCode), aws.ToString(d.ErrorMessage))
+	return fmt.Errorf("glue refuses the partition %s: %s: %s", strings.Join(values, "/"), aws.ToString(d.ErrorCode), aws.ToString(d.ErrorMessage))
 }

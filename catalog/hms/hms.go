@@ -60,7 +60,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		if err == nil {
 			return s, nil
 		}
-		errs = append(errs, fmt.Errorf("Hive metastore %s: %w", address, err))
+		errs = append(errs, fmt.Errorf("metastore %s: %w", address, err))
 	}
 	return nil, errors.Join(errs...)
 }
@@ -101,7 +101,7 @@ func connect(ctx context.Context, address string, o Options) (*Store, error) {
 		t = sasl
 	}
 	p := thrift.NewTBinaryProtocolConf(t, conf)
-	s := &Store{c: hive_metastore.NewThriftHiveMetastoreClient(thrift.NewTStandardClient(p, p)), conn: t, owner: o.User}
+	s := &Store{c: hive_metastore.NewThriftHiveMetastoreClient(thrift.NewTStandardClient(p, &unsaid{TProtocol: p})), conn: t, owner: o.User}
 	if s.owner == "" {
 		s.owner = "couch2hudi"
 	}
@@ -176,19 +176,7 @@ func (s *Store) HasDatabase(ctx context.Context, database string) (bool, error) 
 func (s *Store) CreateDatabase(ctx context.Context, database string) error {
 	d := hive_metastore.NewDatabase()
 	d.Name, d.Description = database, "made by couch2hudi"
-	// A metastore takes no empty location, which the library would send: what it would
-	// choose itself is beside the tables of the first database.
-	err := s.call(ctx, func() error {
-		first, err := s.c.GetDatabase(ctx, "default")
-		if err == nil {
-			d.LocationUri = strings.TrimRight(first.LocationUri, "/") + "/" + database + ".db"
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("find the metastore's warehouse: %w", err)
-	}
-	err = s.call(ctx, func() error { return s.c.CreateDatabase(ctx, d) })
+	err := s.call(ctx, func() error { return s.c.CreateDatabase(ctx, d) })
 	if errors.Is(err, catalog.ErrExist) {
 		return nil
 	}
@@ -219,7 +207,7 @@ func (s *Store) get(ctx context.Context, database, name string) (t *hive_metasto
 func (s *Store) Create(ctx context.Context, database string, t catalog.Table) error {
 	n := hive_metastore.NewTable()
 	n.DbName, n.TableName, n.Owner = database, t.Name, s.owner
-	n.CreateTime = int32(time.Now().Unix()) //nolint:gosec // seconds, as the field has them until 2038
+	n.CreateTime = int32(time.Now().Unix()) // seconds, as the field has them until 2038
 	n.Sd = descriptor(&t)
 	n.Sd.Location = t.Location
 	fill(n, &t)

@@ -152,16 +152,16 @@ func syncSummary(r catalog.Result) string {
 		parts = append(parts, "database created")
 	}
 	for _, c := range r.Changes {
-		text := c.Name + " " + string(c.Step)
+		text := []string{c.Name + " " + string(c.Step)}
 		for _, n := range []struct {
 			n    int
 			what string
 		}{{c.Added, "added"}, {c.Moved, "moved"}, {c.Dropped, "dropped"}} {
 			if n.n > 0 {
-				text += fmt.Sprintf(", %d partitions %s", n.n, n.what)
+				text = append(text, fmt.Sprintf("%d partitions %s", n.n, n.what))
 			}
 		}
-		parts = append(parts, text)
+		parts = append(parts, strings.Join(text, ", "))
 	}
 	return strings.Join(parts, "; ")
 }
