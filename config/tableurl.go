@@ -122,6 +122,7 @@ const (
 	ParamTrust    = "trust_single_writer"
 	ParamTimeout  = "timeout"
 	ParamPatience = "patience"
+	ParamLease    = "lease"
 )
 
 // Tuning is what a URL says of how its store is used.
@@ -131,7 +132,13 @@ type Tuning struct {
 	// Timeout is how long a request may take, Patience how long a failed one is tried
 	// again; 0 for the store's default.
 	Timeout, Patience time.Duration
+	// Lease is how long a writer's lease stands that it does not renew; 0 for the
+	// default. Processes may say different times: who waits takes the longer one.
+	Lease time.Duration
 }
+
+// ShortestLease is what renewals over a network can keep up with.
+const ShortestLease = time.Second
 
 // Split takes the parameters that are ours out of the query.
 func (u TableURL) Split() (Tuning, url.Values, error) {
@@ -143,7 +150,7 @@ func (u TableURL) Split() (Tuning, url.Values, error) {
 			return t, nil, wrong(fieldTable, "%s=%s: write true or false", ParamTrust, text)
 		}
 	}
-	for name, to := range map[string]*time.Duration{ParamTimeout: &t.Timeout, ParamPatience: &t.Patience} {
+	for name, to := range map[string]*time.Duration{ParamTimeout: &t.Timeout, ParamPatience: &t.Patience, ParamLease: &t.Lease} {
 		if text := query.Get(name); text != "" {
 			if *to, err = time.ParseDuration(text); err != nil || *to <= 0 {
 				return t, nil, wrong(fieldTable, "%s=%s: write a duration such as 30s", name, text)
@@ -152,6 +159,9 @@ func (u TableURL) Split() (Tuning, url.Values, error) {
 		query.Del(name)
 	}
 	query.Del(ParamTrust)
+	if t.Lease > 0 && t.Lease < ShortestLease {
+		return t, nil, wrong(fieldTable, "%s=%s: write a second or more, as 1m", ParamLease, t.Lease)
+	}
 	return t, query, nil
 }
 

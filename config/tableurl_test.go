@@ -49,15 +49,15 @@ func TestParseTableURL(t *testing.T) {
 }
 
 func TestSplitTableURL(t *testing.T) {
-	u, err := config.ParseTableURL("s3://b/t?region=x&timeout=5s&patience=2m&trust_single_writer=true")
+	u, err := config.ParseTableURL("s3://b/t?region=x&timeout=5s&patience=2m&lease=90s&trust_single_writer=true")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, rest, err := u.Split()
-	if err != nil || got != (config.Tuning{Trusted: true, Timeout: 5 * time.Second, Patience: 2 * time.Minute}) || rest.Encode() != "region=x" {
+	if err != nil || got != (config.Tuning{Trusted: true, Timeout: 5 * time.Second, Patience: 2 * time.Minute, Lease: 90 * time.Second}) || rest.Encode() != "region=x" {
 		t.Errorf("%+v, %v, %v", got, rest, err)
 	}
-	for _, text := range []string{"s3://b/t?timeout=5", "s3://b/t?patience=-1s", "s3://b/t?trust_single_writer=perhaps"} {
+	for _, text := range []string{"s3://b/t?timeout=5", "s3://b/t?patience=-1s", "s3://b/t?lease=10ms", "s3://b/t?lease=long", "s3://b/t?trust_single_writer=perhaps"} {
 		c := config.Default()
 		c.Source.URL, c.Table.URL = "http://h/db", text
 		if err := c.Validate(); !errors.Is(err, config.ErrConfig) {

@@ -292,9 +292,10 @@ func openBucket(ctx context.Context, text string) (*storage.Bucket, config.Table
 	case config.SchemeFile:
 		d, err = file.New(u.Path, nil)
 	case config.SchemeHDFS:
-		d, err = openHDFS(u)
+		d, err = openHDFS(u, tuning)
 	case config.SchemeS3, config.SchemeGCS, config.SchemeAzure:
-		d, err = cloud.Open(ctx, u.Scheme, u.Host, u.Path, query, &cloud.Options{Timeout: tuning.Timeout, Patience: tuning.Patience})
+		d, err = cloud.Open(ctx, u.Scheme, u.Host, u.Path, query, &cloud.Options{Timeout: tuning.Timeout, Patience: tuning.Patience,
+			Lease: storage.LeaseOptions{Validity: tuning.Lease}})
 		if errors.Is(err, cloud.ErrURL) {
 			err = &usageError{err: fmt.Errorf("table.url: %w", err)}
 		}
@@ -307,26 +308,15 @@ func openBucket(ctx context.Context, text string) (*storage.Bucket, config.Table
 	return storage.New(d, nil), u, nil
 }
 
-// shortestLease is what renewals over a network can keep up with.
-const shortestLease = time.Second
-
 // openHDFS opens a folder of HDFS. Files that are no objects yet lie where no engine
 // looks.
-func openHDFS(u config.TableURL) (storage.Driver, error) {
-	wrong := func(format string, args ...any) error {
-		return &usageError{err: fmt.Errorf("table.url: %s: %s", u, fmt.Sprintf(format, args...))}
-	}
-	o := hdfs.Options{Hidden: ".hoodie/couch2hudi/hdfs"}
-	for name, values := range u.Query() {
-		if name != "lease" {
-			return nil, wrong("%s= is not known; lease=1m says how long a writer's lease stands that it does not renew", name)
+func openHDFS(u config.TableURL, tuning config.Tuning) (storage.Driver, error) {
+	for name := range u.Query() {
+		if name != config.ParamLease {
+			return nil, &usageError{err: fmt.Errorf("table.url: %s: %s= is not known; lease=1m says how long a writer's lease stands that it does not renew", u, name)}
 		}
-		d, err := time.ParseDuration(values[0])
-		if err != nil || d < shortestLease {
-			return nil, wrong("lease=%s: write a time of a second or more, as 1m", values[0])
-		}
-		o.Lease.Validity = d
 	}
+	o := hdfs.Options{Hidden: ".hoodie/couch2hudi/hdfs", Lease: storage.LeaseOptions{Validity: tuning.Lease}}
 	a := hdfs.Address{User: u.User}
 	if u.Host != "" {
 		a.Namenodes = strings.Split(u.Host, ",")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/config"
+	"github.com/couch2hudi/couch2hudi/storage"
 )
 
 // TestOpenHDFS opens what a URL says, without asking the name node.
@@ -17,9 +18,14 @@ func TestOpenHDFS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := openHDFS(u)
+		tuning, _, err := u.Split()
+		wrong := err != nil
+		var d storage.Driver
+		if !wrong {
+			d, err = openHDFS(u, tuning)
+		}
 		var usage *usageError
-		if good != (err == nil) || !good && !errors.As(err, &usage) {
+		if good != (err == nil) || !good && !wrong && !errors.As(err, &usage) {
 			t.Errorf("%s: %v", text, err)
 		}
 		if err == nil {
