@@ -11,7 +11,8 @@ import (
 
 // Reader reads one version of one object. It implements io.ReaderAt and
 // io.Closer and may be used concurrently. When the object is overwritten
-// meanwhile, reads fail with ErrChanged; when it is deleted, with ErrNotExist.
+// meanwhile, reads fail with ErrChanged; when it is deleted, with ErrNotExist; but
+// for what it holds of that version: see BlockReader.
 type Reader struct {
 	object Object
 	// readAt is Driver.ReadAt with the context given to Open: io.ReaderAt has
@@ -31,7 +32,7 @@ func (b *Bucket) Open(ctx context.Context, name string) (*Reader, error) {
 }
 
 func (b *Bucket) reader(ctx context.Context, o Object) *Reader {
-	readAt := func(p []byte, offset int64) (int, error) {
+	direct := func(p []byte, offset int64) (int, error) {
 		n := 0
 		err := b.do(ctx, "read", o.Name, func() (_ int64, err error) {
 			n, err = b.driver.ReadAt(ctx, o, p, offset)
@@ -46,7 +47,11 @@ func (b *Bucket) reader(ctx context.Context, o Object) *Reader {
 		})
 		return n, err
 	}
-	return &Reader{object: o, readAt: readAt}
+	d, ok := b.driver.(BlockReader)
+	if !ok || d.BlockBytes() <= 0 {
+		return &Reader{object: o, readAt: direct}
+	}
+	return &Reader{object: o, readAt: (&blocks{direct: direct, size: o.Size, block: d.BlockBytes()}).readAt}
 }
 
 // ReadAt implements io.ReaderAt. io.EOF comes bare.

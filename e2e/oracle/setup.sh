@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the engines that judge our tables, with package clients only (pip, mvn).
+# Install the engines that judge our tables, with package clients only (pip, npm, mvn).
 #
 #   setup.sh [DIR]        default: $ORACLE_DIR, else .cache/oracle of the repository
 #
@@ -8,6 +8,7 @@
 #             jvm/start.sh DIR flink      Flink with Hudi's connector and a JDBC sink
 #             jvm/start.sh DIR hive       Hudi's input formats for Hive
 #             DIR/kafka/lib               a Kafka broker, which the tests start and kill
+#             stores/start-store.sh DIR   object stores, which the tests start
 #             DIR/hdfs/lib                HDFS with one data node, which the tests start
 #
 # Environment:
@@ -96,4 +97,5 @@ jvm flink 'hive-exec-*.jar'
 jvm hive
 kafka
 hdfs
+PYTHON=$python "$root/e2e/oracle/stores/start-store.sh" "$dir" install >>"$log" 2>&1 || fail "install the object stores"
 echo "setup: ready in $dir"

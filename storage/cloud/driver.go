@@ -43,11 +43,13 @@ type Options struct {
 type Driver struct {
 	store  store
 	prefix string
-	retry  retry
-	part   int
-	stale  time.Duration
-	leases *storage.Leases
-	closed sync.Once
+	// refused are the bytes that names must not have.
+	refused string
+	retry   retry
+	part    int
+	stale   time.Duration
+	leases  *storage.Leases
+	closed  sync.Once
 
 	mu sync.Mutex
 	// open are the ids of this driver's uploads in parts.
@@ -57,6 +59,7 @@ type Driver struct {
 var (
 	_ storage.Driver       = (*Driver)(nil)
 	_ storage.HolderTeller = (*Driver)(nil)
+	_ storage.BlockReader  = (*Driver)(nil)
 )
 
 const (
@@ -65,6 +68,9 @@ const (
 	// readAtOnce and readers are the size and number of the requests by which a
 	// large read goes side by side. They need no memory but the caller's.
 	readAtOnce, readers = 8 << 20, 4
+	// readBlock is the least that is asked for of an open object: a request takes as
+	// long as some hundred KiB.
+	readBlock = 512 << 10
 )
 
 func newDriver(s store, prefix string, o *Options) *Driver {
@@ -89,12 +95,23 @@ func newDriver(s store, prefix string, o *Options) *Driver {
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		d.prefix = prefix + "/"
 	}
+	if _, azure := s.(*azureStore); azure {
+		d.refused = `\` // a slash to Azure's clients
+	}
 	d.leases = storage.NewLeases(d, o.Lease)
 	return d
 }
 
 func (d *Driver) object(o info) storage.Object {
 	return storage.Object{Name: strings.TrimPrefix(o.key, d.prefix), Size: o.size, Modified: o.modified, ETag: o.version}
+}
+
+// key is a name's key in the bucket.
+func (d *Driver) key(name string) (string, error) {
+	if strings.ContainsAny(name, d.refused) {
+		return "", fmt.Errorf("%w: Azure takes a backslash for a slash", storage.ErrName)
+	}
+	return d.prefix + name, nil
 }
 
 // named gives an error of a read or a deletion the storage package's meaning.
@@ -114,7 +131,11 @@ func (d *Driver) named(err error) error {
 
 // Stat implements storage.Driver.
 func (d *Driver) Stat(ctx context.Context, name string) (storage.Object, error) {
-	o, err := d.head(ctx, d.prefix+name)
+	key, err := d.key(name)
+	if err != nil {
+		return storage.Object{}, err
+	}
+	o, err := d.head(ctx, key)
 	if err != nil {
 		return storage.Object{}, d.named(err)
 	}
@@ -162,19 +183,26 @@ func (d *Driver) ReadAt(ctx context.Context, o storage.Object, p []byte, offset 
 	return n, nil
 }
 
+// BlockBytes implements storage.BlockReader.
+func (d *Driver) BlockBytes() int64 { return readBlock }
+
 // readPart reads by one request, and goes on by another where it broke off.
 func (d *Driver) readPart(ctx context.Context, o storage.Object, p []byte, offset int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	key, err := d.key(o.Name)
+	if err != nil {
+		return 0, err
+	}
 	n, version := 0, o.ETag
 	ended := false
-	err := d.retry.tries(ctx, func(int) (bool, error) {
+	err = d.retry.tries(ctx, func(int) (bool, error) {
 		if n > 0 && version == "" {
 			return true, fmt.Errorf("the answer broke off after %d bytes: %w", n, io.ErrUnexpectedEOF)
 		}
 		err := d.retry.once(ctx, len(p)-n, func(ctx context.Context) error {
-			more, err := d.store.get(ctx, d.prefix+o.Name, version, p[n:], offset+int64(n))
+			more, err := d.store.get(ctx, key, version, p[n:], offset+int64(n))
 			n += more
 			return err
 		})
@@ -194,7 +222,11 @@ func (d *Driver) readPart(ctx context.Context, o storage.Object, p []byte, offse
 // again; a try that is refused asks the store whose token the object bears, so that
 // a put never takes its own first try for somebody else's.
 func (d *Driver) Put(ctx context.Context, name string, data []byte, cond storage.Cond) (storage.Object, error) {
-	key, token := d.prefix+name, uuid.NewString()
+	key, err := d.key(name)
+	if err != nil {
+		return storage.Object{}, err
+	}
+	token := uuid.NewString()
 	o, err := d.settle(ctx, key, cond, token, len(data), func(ctx context.Context) (info, error) {
 		return d.store.put(ctx, key, data, cond, token)
 	})
@@ -234,14 +266,18 @@ func (d *Driver) List(ctx context.Context, prefix string, folders bool) iter.Seq
 
 // Delete implements storage.Driver.
 func (d *Driver) Delete(ctx context.Context, name string) error {
+	key, err := d.key(name)
+	if err != nil {
+		return err
+	}
 	if d.store.deletesSilently() {
-		if _, err := d.head(ctx, d.prefix+name); err != nil {
+		if _, err := d.head(ctx, key); err != nil {
 			return d.named(err)
 		}
 	}
 	doubt := false
-	err := d.retry.tries(ctx, func(int) (bool, error) {
-		err := d.retry.once(ctx, 0, func(ctx context.Context) error { return d.store.delete(ctx, d.prefix+name) })
+	err = d.retry.tries(ctx, func(int) (bool, error) {
+		err := d.retry.once(ctx, 0, func(ctx context.Context) error { return d.store.delete(ctx, key) })
 		switch {
 		case err == nil:
 			return true, nil

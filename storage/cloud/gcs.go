@@ -44,7 +44,7 @@ func (s *gcsStore) get(ctx context.Context, key, version string, p []byte, offse
 	if err != nil {
 		return 0, err
 	}
-	r, err := o.ReadCompressed(true).NewRangeReader(ctx, offset, int64(len(p)))
+	r, err := o.NewRangeReader(ctx, offset, int64(len(p)))
 	if err != nil {
 		return 0, err
 	}

@@ -33,7 +33,11 @@ func (d *Driver) Create(ctx context.Context, name string, cond storage.Cond) (st
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return &upload{d: d, ctx: ctx, key: d.prefix + name, cond: cond, token: uuid.NewString()}, nil
+	key, err := d.key(name)
+	if err != nil {
+		return nil, err
+	}
+	return &upload{d: d, ctx: ctx, key: key, cond: cond, token: uuid.NewString()}, nil
 }
 
 // Write implements io.Writer.

@@ -141,8 +141,13 @@ func testNoMixing(t *testing.T, d storage.Driver) {
 	defer closeAll(t, reader)
 	must[int](t)(reader.ReadAt(make([]byte, size/2), 0))
 	must[storage.Object](t)(b.Put(ctx, "o", version(1)))
-	_, err := reader.ReadAt(make([]byte, size/2), size/2)
-	wantErr(t, "the second half, after an overwrite", err, storage.ErrChanged)
+	// A Reader may have what it read before; the driver itself has not.
+	second := make([]byte, size/2)
+	if _, err := reader.ReadAt(second, size/2); !errors.Is(err, storage.ErrChanged) && (err != nil || !bytes.Equal(second, version(0)[:size/2])) {
+		t.Errorf("the second half, after an overwrite: %v", err)
+	}
+	_, err := d.ReadAt(ctx, reader.Object(), second, size/2)
+	wantErr(t, "the driver's second half, after an overwrite", err, storage.ErrChanged)
 	var whole, told atomic.Int64
 	var done atomic.Bool
 	race(4, func(i int) {
