@@ -176,3 +176,44 @@ func TestOneTableVerify(t *testing.T) {
 	}
 	want(t, 0, []string{"equal", "10"}, verify...)
 }
+
+// BenchmarkDatabases reads databases of 20 documents each into one table, and into a
+// table each, and reads them again without anything new.
+func BenchmarkDatabases(b *testing.B) {
+	for _, into := range []string{"one", "each"} {
+		for _, n := range []int{200, 300} {
+			b.Run(fmt.Sprintf("into=%s/databases=%d", into, n), func(b *testing.B) {
+				s, err := couchfake.Start(couchfake.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = s.Close() }()
+				for i := range n {
+					db, err := s.Create(fmt.Sprintf("user-%04d", i))
+					for d := 0; d < 20 && err == nil; d++ {
+						_, err = db.Put(fmt.Sprint("d", d), fmt.Appendf(nil, `{"n":%d}`, d))
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				for b.Loop() {
+					dir := b.TempDir()
+					table := map[string]string{"one": dir + "/all", "each": dir + "/{db}"}[into]
+					file := filepath.Join(dir, "c.yaml")
+					text := fmt.Sprintf("source: {url: %q, databases: [\"user-*\"], into: %s}\nstate_dir: off\ntable: {url: %q}\n", s.URL(), into, table)
+					if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+						b.Fatal(err)
+					}
+					var log watched
+					for range 2 {
+						if code := execute(b.Context(), streams{out: &log, err: &log}, []string{"run", "-c", file, "--once"}); code != exitDone {
+							b.Fatal(log.String())
+						}
+					}
+					b.ReportMetric(float64(strings.Count(log.String(), `"committed"`)), "commits/op")
+				}
+			})
+		}
+	}
+}
