@@ -416,7 +416,8 @@ func (h *Lease) Close() error {
 		h.asking.Lock()
 		defer h.asking.Unlock()
 		if h.Valid() == nil && h.etag != "" && !h.doubted() {
-			ctx, cancel := context.WithTimeout(h.held(), h.leases.o.Validity/renewals)
+			// Longer than a renewal: who stands by would wait for longer still.
+			ctx, cancel := context.WithTimeout(h.held(), h.leases.o.Validity/2)
 			defer cancel()
 			h.body.Released = true
 			_ = h.put(ctx, Cond{ETag: h.etag})
