@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -292,7 +293,7 @@ func openBucket(ctx context.Context, text string) (*storage.Bucket, config.Table
 	case config.SchemeFile:
 		d, err = file.New(u.Path, nil)
 	case config.SchemeHDFS:
-		d, err = openHDFS(u, tuning)
+		d, err = openHDFS(u, tuning, query)
 	case config.SchemeS3, config.SchemeGCS, config.SchemeAzure:
 		d, err = cloud.Open(ctx, u.Scheme, u.Host, u.Path, query, &cloud.Options{Timeout: tuning.Timeout, Patience: tuning.Patience,
 			Lease: storage.LeaseOptions{Validity: tuning.Lease}})
@@ -310,14 +311,12 @@ func openBucket(ctx context.Context, text string) (*storage.Bucket, config.Table
 
 // openHDFS opens a folder of HDFS. Files that are no objects yet lie where no engine
 // looks.
-func openHDFS(u config.TableURL, tuning config.Tuning) (storage.Driver, error) {
-	for name := range u.Query() {
-		if name != config.ParamLease {
-			return nil, &usageError{err: fmt.Errorf("table.url: %s: %s= is not known; lease=1m says how long a writer's lease stands that it does not renew", u, name)}
-		}
+func openHDFS(u config.TableURL, tuning config.Tuning, query url.Values) (storage.Driver, error) {
+	for name := range query {
+		return nil, &usageError{err: fmt.Errorf("table.url: %s: %s= is not known; write lease=, patience= or timeout= (docs/hdfs.md)", u, name)}
 	}
-	o := hdfs.Options{Hidden: ".hoodie/couch2hudi/hdfs", Lease: storage.LeaseOptions{Validity: tuning.Lease}}
-	a := hdfs.Address{User: u.User}
+	o := hdfs.Options{Hidden: ".hoodie/couch2hudi/hdfs", Patience: tuning.Patience, Lease: storage.LeaseOptions{Validity: tuning.Lease}}
+	a := hdfs.Address{User: u.User, Timeout: tuning.Timeout}
 	if u.Host != "" {
 		a.Namenodes = strings.Split(u.Host, ",")
 	}

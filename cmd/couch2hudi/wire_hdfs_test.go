@@ -11,18 +11,18 @@ import (
 // TestOpenHDFS opens what a URL says, without asking the name node.
 func TestOpenHDFS(t *testing.T) {
 	for text, good := range map[string]bool{
-		"hdfs://nn/lake/t": true, "hdfs://me@a:1,b:2/t?lease=10s": true, "hdfs:///t": true,
+		"hdfs://nn/lake/t": true, "hdfs://me@a:1,b:2/t?lease=10s": true, "hdfs:///t": true, "hdfs://nn/t?patience=1m&timeout=5s": true,
 		"hdfs://nn/t?lease=0.5s": false, "hdfs://nn/t?lease=x": false, "hdfs://nn/t?user=me": false,
 	} {
 		u, err := config.ParseTableURL(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tuning, _, err := u.Split()
+		tuning, query, err := u.Split()
 		wrong := err != nil
 		var d storage.Driver
 		if !wrong {
-			d, err = openHDFS(u, tuning)
+			d, err = openHDFS(u, tuning, query)
 		}
 		var usage *usageError
 		if good != (err == nil) || !good && !wrong && !errors.As(err, &usage) {

@@ -1,6 +1,7 @@
 package hdfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,13 +26,15 @@ type Address struct {
 	// Namenodes are host:port each, or one name service of Hadoop's configuration;
 	// by default what fs.defaultFS says there.
 	Namenodes []string
+	// Timeout is how long a connection may be silent while it is waited for; a
+	// minute by default.
+	Timeout time.Duration
 }
 
 // Times of the network.
 const (
 	dialTimeout = 20 * time.Second
-	// idleTimeout is how long a connection may be silent while it is waited for.
-	idleTimeout = 60 * time.Second
+	idleTimeout = time.Minute
 )
 
 // Dial is a connection with a, for New. Further settings are those of Hadoop's
@@ -98,7 +101,7 @@ func clientOptions(a Address) (hdfs.ClientOptions, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &conn{Conn: c}, nil
+		return &conn{Conn: c, idle: cmp.Or(a.Timeout, idleTimeout)}, nil
 	}
 	o.DatanodeDialFunc = o.NamenodeDialFunc
 	return o, nil
@@ -116,11 +119,14 @@ func serviceAddresses(conf hadoopconf.HadoopConf, service string) (addresses []s
 
 // conn fails when it is silent for too long, and for good once it has failed: the
 // library would go on with a connection whose answers no longer fit the questions.
-type conn struct{ net.Conn }
+type conn struct {
+	net.Conn
+	idle time.Duration
+}
 
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
-	err := c.SetReadDeadline(time.Now().Add(idleTimeout))
+	err := c.SetReadDeadline(time.Now().Add(c.idle))
 	n := 0
 	if err == nil {
 		n, err = c.Conn.Read(p)
@@ -133,7 +139,7 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
-	err := c.SetWriteDeadline(time.Now().Add(idleTimeout))
+	err := c.SetWriteDeadline(time.Now().Add(c.idle))
 	n := 0
 	if err == nil {
 		n, err = c.Conn.Write(p)

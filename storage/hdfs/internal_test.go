@@ -159,7 +159,7 @@ func TestKerberosWithoutTickets(t *testing.T) {
 // TestSilentConnection: a connection that has failed once fails for good.
 func TestSilentConnection(t *testing.T) {
 	here, there := net.Pipe()
-	c := &conn{Conn: here}
+	c := &conn{Conn: here, idle: time.Minute}
 	if err := c.SetDeadline(time.Now()); err != nil {
 		t.Error(err)
 	}

@@ -161,3 +161,24 @@ func TestPrune(t *testing.T) {
 		}
 	}
 }
+
+// TestNeverReported: a file whose data node stopped before it reported the last
+// block is written anew.
+func TestNeverReported(t *testing.T) {
+	f := newFake()
+	f.replicating = 1 << 20
+	var told []string
+	d := open(t, f, hdfs.Options{Retried: func(err error, _ time.Duration) {
+		told = append(told, err.Error())
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.replicating = 0
+	}})
+	must(t)(d.Put(t.Context(), object, []byte("A"), storage.Cond{Absent: true}))
+	if got := content(t, f); got != "A" || len(told) != 1 || !strings.Contains(told[0], "did not report") {
+		t.Errorf("%q after %q", got, told)
+	}
+	if left := f.hidden(); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"time"
 
 	"github.com/colinmarc/hdfs/v2"
 
@@ -97,17 +98,23 @@ func (d *Driver) write(ctx context.Context, c Cluster, at string, content io.Rea
 	return i, nil
 }
 
+// closePatience is how long a file may wait for its data nodes' reports: as long as
+// for Hadoop's own client. One that stopped before its report never makes it, and
+// the file is written anew.
+const closePatience = 12 * time.Second
+
 // closeFile closes a file, and waits until enough data nodes have reported its
 // last block.
 func (d *Driver) closeFile(ctx context.Context, w io.Closer) error {
-	waited := firstWait
-	for wait := firstWait / 50; ; wait = min(2*wait, maxWait) {
+	const longest = time.Second
+	var waited time.Duration
+	for wait := time.Millisecond; ; wait = min(2*wait, longest) {
 		err := w.Close()
 		if !hdfs.IsErrReplicating(err) {
 			return err
 		}
-		if waited >= d.retry.patience {
-			return fmt.Errorf("%w (waited for %s)", err, waited)
+		if waited >= closePatience {
+			return fmt.Errorf("%w: the data nodes did not report it within %s: %w", errAgain, closePatience, err)
 		}
 		if err := d.retry.sleep(ctx, wait); err != nil {
 			return err
