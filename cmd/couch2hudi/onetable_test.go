@@ -217,3 +217,47 @@ func BenchmarkDatabases(b *testing.B) {
 		}
 	}
 }
+
+// With a key cache, a filter and a mask: equal ids of several databases stay apart in
+// all of them, over a further start.
+func TestOneTableCached(t *testing.T) {
+	s, file, table := usersInOne(t, 3, `, filter: "n < 3"`)
+	file = rewrite(t, file, "state_dir: off", "state_dir: "+filepath.Join(t.TempDir(), "state")+"\ncolumns: {declare: [{name: secret, type: string, mask: redact}]}")
+	put := func(db, id, body string) {
+		t.Helper()
+		d, ok := s.Database(db)
+		if !ok {
+			t.Fatalf("no database %s", db)
+		}
+		if _, err := d.Put(id, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(rows ...int) {
+		t.Helper()
+		for i, n := range rows {
+			if got := rowsIn(t, table, fmt.Sprint("user-", i)); got != n {
+				t.Errorf("user-%d has %d rows, want %d", i, got, n)
+			}
+		}
+	}
+	for range 2 { // the second finds its cache
+		want(t, 0, nil, "run", "-c", file, "--once")
+		expect(3, 3, 3)
+	}
+	put("user-0", "d1", `{"n":7}`) // leaves
+	put("user-1", "d1", `{"n":1,"secret":"told"}`)
+	put("user-2", "d3", `{"n":0}`) // comes
+	d, _ := s.Database("user-2")
+	if _, err := d.Delete("d0"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, 0, nil, "run", "-c", file, "--once")
+	expect(2, 3, 3)
+	code, out, errs := call(t, "query", "--table", table, "--where", "_id = 'd1'", "--columns", "_key,n,secret,_doc")
+	if code != exitDone || strings.Contains(out, "told") || strings.Contains(out, "user-0/d1") || !strings.Contains(out, "user-1/d1") || !strings.Contains(out, "user-2/d1") {
+		t.Errorf("exit %d\n%s\n%s", code, out, errs)
+	}
+	want(t, 0, []string{`"_key":"user-2/d3"`, `"_key":"user-2/d0"`, `"_key":"user-1/d1"`, `"_key":"user-0/d1"`}, "query", "--table", table, "--since", "-1h", "--changes")
+	want(t, 0, nil, "verify", "-c", file)
+}
