@@ -38,7 +38,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/couch2hudi
-	CGO_ENABLED=0 go build -trimpath -o bin/couch2hudi ./cmd/couch2hudi
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/couch2hudi ./cmd/couch2hudi
 
 demo: build ## everything on one machine: a stand-in for CouchDB, ingest, incremental read
 	bin/couch2hudi demo

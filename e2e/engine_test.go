@@ -153,6 +153,7 @@ type question struct {
 	Statements []string               `json:"statements,omitempty"`
 	Tables     map[string]tableSource `json:"tables,omitempty"`
 	URL        string                 `json:"url,omitempty"`
+	Query      string                 `json:"query,omitempty"` // of tables by name
 }
 
 // tableSource is a table as a stream's statements name it.

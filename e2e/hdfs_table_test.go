@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,54 +18,7 @@ import (
 // hdfsTable: a table that the binary writes in HDFS is read there by us and by
 // Spark, which writes into it in turn.
 func hdfsTable(t *testing.T, d *dfs) {
-	w := newTableWriter(t, modelOptions{partition: "createdAt", layout: "20060102"})
-	w.table, w.model.told = d.url+"/tables/docs", false
-	w.args = []string{"run", "--once", "--config", w.config()}
-	b := d.bucket(t, "/tables/docs")
-	step := func() string {
-		t.Helper()
-		if err := w.data.next(100); err != nil {
-			t.Fatal(err)
-		}
-		couch2hudi(t, w.args...)
-		commit := lastCommit(t, b)
-		if err := w.model.apply(commit, documentsOf(w.db)); err != nil {
-			t.Fatal(err)
-		}
-		return commit
-	}
-	step()
-	step()
-	edits := map[string]row{}
-	read := func(when string) {
-		t.Helper()
-		want := w.model.snapshot()
-		for i, r := range want {
-			if edit, ok := edits[r["_id"].(string)]; ok {
-				want[i] = w.model.complete([]row{edit})[0]
-			}
-		}
-		got := ourRows(t, w.model, "query", "--table", w.table, "--include-deleted", "--format", "jsonl")
-		if d := diff(inSchemaOf(got, want), got); d != "" {
-			t.Errorf("we, %s: %s", when, d)
-		}
-		for _, start := range []func() (*engine, error){spark015, spark12} {
-			e := mustEngine(t, start)
-			if d := diff(want, mustRows(t, e, question{Op: "snapshot", Table: w.table})); d != "" {
-				t.Errorf("%s, %s: %s", e.name, when, d)
-			}
-		}
-	}
-	read("after two commits")
-	e := mustEngine(t, spark015)
-	sent := sparkEdits(mustRows(t, e, question{Op: "snapshot", Table: w.table}))
-	a, err := e.ask(question{Op: "upsert", Table: w.table, Rows: sent, Options: map[string]string{"hoodie.index.type": "BLOOM"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	edits = editedRows(w.model.snapshot(), sent, a.Timeline[len(a.Timeline)-1].Requested)
-	step()
-	read("after Spark's upsert and our next commit")
+	remote{url: d.url + "/tables/docs", bucket: d.bucket(t, "/tables/docs"), engines: []*engine{mustEngine(t, spark015), mustEngine(t, spark12)}}.check(t)
 }
 
 // bucket is the store in a folder, as a reader has it.
@@ -75,30 +27,6 @@ func (d *dfs) bucket(t *testing.T, folder string) *storage.Bucket {
 	b := storage.New(d.open(t, folder), nil)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
-}
-
-// timelineOf are the files of a table's timeline that end so.
-func timelineOf(t *testing.T, b *storage.Bucket, suffix string) (names []string) {
-	t.Helper()
-	for o, err := range b.ListFolders(t.Context(), ".hoodie/") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name, ok := strings.CutSuffix(o.Name, suffix); ok {
-			names = append(names, strings.TrimPrefix(name, ".hoodie/"))
-		}
-	}
-	return names
-}
-
-// lastCommit is the newest completed delta commit, "" when there is none.
-func lastCommit(t *testing.T, b *storage.Bucket) string {
-	t.Helper()
-	all := timelineOf(t, b, ".deltacommit")
-	if len(all) == 0 {
-		return ""
-	}
-	return slices.Max(all)
 }
 
 // hdfsKills: the writer of a table is killed again and again, at any time, in commits,

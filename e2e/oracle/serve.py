@@ -27,6 +27,7 @@ Questions (those below the line only for Spark):
     count           table                   {"count": n}
     timeline        table                   {"timeline": [...]}
     ------------------------------------------------------------------
+    sql             query                   tables by name; needs --metastore
     upsert          table, rows, operation? (upsert, insert, delete...), add? {column: type}, without? [column...]
     compact         table, only?            schedules and runs; "schedule" or "run" alone
     call            table, procedure, arguments?  {"result": [...]}: what CALL returns
@@ -47,7 +48,7 @@ import sys
 
 VOLATILE = ("_hoodie_commit_seqno", "_hoodie_file_name")
 DELETED = "_hoodie_is_deleted"  # a row that says it is deleted; not every table has the column
-READS = ("snapshot", "read-optimized", "time-travel", "incremental")
+READS = ("snapshot", "read-optimized", "time-travel", "incremental", "sql")
 
 
 class Refused(Exception):
@@ -85,9 +86,15 @@ class Spark:
     TYPES = {"bigint": "long"}
 
     def __init__(self, args):
-        from oracle import Oracle
+        from oracle import S3A, Oracle, find_jar
         from streams import Streams
-        self.oracle = Oracle(args.hudi_version, memory=args.memory, cores=args.cores, log=args.log)
+        conf, jars = {}, []
+        if args.metastore:
+            conf = {"spark.sql.catalogImplementation": "hive", "spark.hadoop.hive.metastore.uris": args.metastore}
+        if args.s3:
+            jars = [find_jar(*jar) for jar in S3A]
+            conf |= {"spark.hadoop.fs.s3a.endpoint": args.s3, "spark.hadoop.fs.s3a.path.style.access": "true"}
+        self.oracle = Oracle(args.hudi_version, conf=conf, jars=jars, memory=args.memory, cores=args.cores, log=args.log)
         self.streams = Streams(self.oracle.spark)
         self.name = f"spark {self.oracle.spark.version}, hudi {args.hudi_version}"
 
@@ -95,8 +102,10 @@ class Spark:
         self.oracle.close()
 
     def read(self, op, q):
-        o, table, options = self.oracle, q["table"], q.get("options", {})
-        if op == "snapshot":
+        o, table, options = self.oracle, q.get("table"), q.get("options", {})
+        if op == "sql":
+            frame = o.spark.sql(q["query"])
+        elif op == "snapshot":
             frame = o.snapshot(table, **options)
         elif op == "read-optimized":
             frame = o.read_optimized(table, **options)
@@ -223,7 +232,7 @@ def answer(engine, q):
     op = q.get("op")
     if op in ("start", "fetch", "stop") and hasattr(engine, "streams"):
         return getattr(engine.streams, op)(q)
-    if op != "quit" and "://" not in q.get("table", "") and not os.path.isdir(os.path.join(q.get("table", ""), ".hoodie")):
+    if op not in ("quit", "sql") and "://" not in q.get("table", "") and not os.path.isdir(os.path.join(q.get("table", ""), ".hoodie")):
         raise Refused(f"{q.get('table')}: no .hoodie folder, not a Hudi table")
     if op in READS:
         return engine.read(op, q)
@@ -259,6 +268,8 @@ def main():
     p.add_argument("engine", choices=("spark", "hudi-rs"))
     p.add_argument("--hudi-version", default="1.2.0")
     p.add_argument("--memory", default="1g")
+    p.add_argument("--s3", help="http://host:port of an S3 store for s3a:// tables; its keys are in the environment")
+    p.add_argument("--metastore", help="thrift://host:port: tables by name, for sql")
     p.add_argument("--cores", type=int, default=1)
     p.add_argument("--log", default=os.devnull)
     args = p.parse_args()

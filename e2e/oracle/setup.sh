@@ -9,6 +9,7 @@
 #             jvm/start.sh DIR hive       Hudi's input formats for Hive
 #             DIR/kafka/lib               a Kafka broker, which the tests start and kill
 #             stores/start-store.sh DIR   object stores, which the tests start
+#             DIR/metastore/lib           a Hive metastore, likewise
 #             DIR/hdfs/lib                HDFS with one data node, which the tests start
 #
 # Environment:
@@ -50,13 +51,14 @@ venv venv "pyspark==$pyspark_version" fastavro
 venv venv-hudirs hudi==0.5.0 pyarrow
 
 repo=${MAVEN_REPO_LOCAL:-$HOME/.m2/repository}
-for v in $hudi_versions; do
-  artifact=hudi-spark${spark_line}-bundle_2.12
-  jar=$repo/org/apache/hudi/$artifact/$v/$artifact-$v.jar
-  [ -s "$jar" ] && continue
-  mvn -q -B -Dmaven.repo.local="$repo" dependency:get -Dtransitive=false \
-    -Dartifact="org.apache.hudi:$artifact:$v" >>"$log" 2>&1 || fail "mvn $artifact:$v"
-done
+jar() { # group artifact version
+  [ -s "$repo/$(echo "$1" | tr . /)/$2/$3/$2-$3.jar" ] && return 0
+  mvn -q -B -Dmaven.repo.local="$repo" dependency:get -Dtransitive=false -Dartifact="$1:$2:$3" >>"$log" 2>&1 || fail "mvn $1:$2:$3"
+}
+for v in $hudi_versions; do jar org.apache.hudi "hudi-spark${spark_line}-bundle_2.12" "$v"; done
+# For s3a:// tables; the versions stand in oracle.py too.
+jar org.apache.hadoop hadoop-aws 3.3.4
+jar com.amazonaws aws-java-sdk-bundle 1.12.262
 # jvm NAME LAST...: the jars of jvm/NAME.xml, and the program of that name. The
 # jars that match LAST hold copies of other projects and come last.
 jvm() {
@@ -93,9 +95,20 @@ hdfs() {
   "${JAVA_HOME:+$JAVA_HOME/bin/}javac" -nowarn -cp "$into/lib/*" -d "$into/lib" "$from/MiniDfs.java" >>"$log" 2>&1 || fail "javac MiniDfs.java"
   echo "$stamp" >"$into/.installed"
 }
+# metastore: the jars of a Hive metastore.
+metastore() {
+  local from=$root/e2e/oracle/hive/hms into=$dir/metastore stamp
+  stamp=$(sha256sum <"$from/pom.xml")
+  [ -f "$into/.installed" ] && [ "$(cat "$into/.installed")" = "$stamp" ] && return 0
+  rm -rf "$into"
+  mvn -q -B -ntp -Dmaven.repo.local="$repo" -f "$from/pom.xml" dependency:copy-dependencies \
+    -DincludeScope=runtime -DoutputDirectory="$into/lib" >>"$log" 2>&1 || fail "mvn hive/hms/pom.xml"
+  echo "$stamp" >"$into/.installed"
+}
 jvm flink 'hive-exec-*.jar'
 jvm hive
 kafka
 hdfs
 PYTHON=$python "$root/e2e/oracle/stores/start-store.sh" "$dir" install >>"$log" 2>&1 || fail "install the object stores"
+metastore
 echo "setup: ready in $dir"

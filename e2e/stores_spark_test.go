@@ -1,0 +1,31 @@
+//go:build oracle
+
+package e2e
+
+import (
+	"testing"
+
+	"github.com/couch2hudi/couch2hudi/storage"
+	"github.com/couch2hudi/couch2hudi/storage/cloud"
+)
+
+// TestSparkInS3: a table that the binary writes in S3 is read there by us and by Spark
+// through Hadoop's s3a, which writes into it in turn.
+func TestSparkInS3(t *testing.T) {
+	s := objectStores()[0]
+	address := s.start(t)
+	d, err := cloud.Open(t.Context(), s.scheme, "lake", "tables/spark", s.query(address), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := storage.New(d, nil)
+	defer func() { _ = b.Close() }()
+	args := []string{"spark", "--hudi-version", "0.15.0", "--s3", "http://" + address}
+	e, err := startEngine(engineKind{name: "spark-0.15-s3", venv: "venv", args: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.in.Close() })
+	const place = "lake/tables/spark"
+	remote{url: s.scheme + "://" + place + "?" + s.query(address).Encode(), name: "s3a://" + place, bucket: b, engines: []*engine{e}}.check(t)
+}
