@@ -166,7 +166,7 @@ func startBeside(t *testing.T, args ...string) *beside {
 		t.Fatal(err)
 	}
 	b.cmd = exec.Command(path, append([]string{"run", "--config", b.config, "--commit-interval", "500ms"}, args...)...)
-	b.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Dir(path))
+	b.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(filepath.Dir(path), "cache"))
 	b.cmd.Stdout, b.cmd.Stderr = &b.said, &b.said
 	quit, done := make(chan struct{}), make(chan struct{})
 	b.quiet = sync.OnceFunc(func() { close(quit); <-done })

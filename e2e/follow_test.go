@@ -160,7 +160,7 @@ func (f *followed) run() {
 		f.t.Fatal(err)
 	}
 	f.cmd = exec.Command(path, "run", "--config", f.config)
-	f.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Dir(path))
+	f.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(filepath.Dir(path), "cache"))
 	f.said.Reset()
 	f.cmd.Stderr = &f.said
 	if err := f.cmd.Start(); err != nil {

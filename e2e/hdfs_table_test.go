@@ -133,7 +133,7 @@ func (r *running) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.cmd = exec.Command(path, r.args...)
-	r.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Dir(path))
+	r.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(filepath.Dir(path), "cache"))
 	r.cmd.Stdout, r.cmd.Stderr = &r.said, &r.said
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)

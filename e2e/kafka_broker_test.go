@@ -153,7 +153,7 @@ func (w *worker) start() {
 		w.t.Fatal(err)
 	}
 	w.cmd = exec.Command(path, w.args...)
-	w.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Dir(path))
+	w.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(filepath.Dir(path), "cache"))
 	w.cmd.Stdout, w.cmd.Stderr = &w.said, &w.said
 	if err := w.cmd.Start(); err != nil {
 		w.t.Fatal(err)

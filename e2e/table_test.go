@@ -399,7 +399,7 @@ func couch2hudi(t *testing.T, args ...string) string {
 		t.Fatalf("build couch2hudi: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Dir(path)) // key caches
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(filepath.Dir(path), "cache")) // key caches
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

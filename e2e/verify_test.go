@@ -29,7 +29,7 @@ func verify(t *testing.T, code int, config string, args ...string) (v verified) 
 		t.Fatalf("build couch2hudi: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, append([]string{"verify", "-c", config, "--format", "json"}, args...)...)
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Dir(path))
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(filepath.Dir(path), "cache"))
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

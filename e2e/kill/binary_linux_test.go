@@ -70,7 +70,7 @@ func launch(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	p.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Dir(program))
+	p.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(filepath.Dir(program), "cache"))
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
