@@ -17,6 +17,7 @@ func TestHDFS(t *testing.T) {
 	d := startHDFS(t)
 	t.Run("conformance", func(t *testing.T) { hdfsConformance(t, d) })
 	t.Run("kills", func(t *testing.T) { hdfsKills(t, d) })
+	t.Run("crashes", func(t *testing.T) { hdfsCrashes(t, d) })
 	t.Run("table", func(t *testing.T) { hdfsTable(t, d) })
 	t.Run("outages", func(t *testing.T) { hdfsOutages(t, d) })
 }
