@@ -45,7 +45,9 @@ func TestStreamsFollowTheTable(t *testing.T) {
 	for round := range rounds {
 		f.change(5)
 		f.waitForCommit()
-		if round%30 == 29 { // nobody falls behind what cleaning keeps: it begins with a start
+		// Nobody falls behind what cleaning keeps: it begins with a start. Not at the end,
+		// where a process that has just been started would be told to stop before it listens.
+		if round%30 == 29 && round < rounds-1 {
 			f.await(bySpark, byFlink)
 			f.stop()
 			f.run()
