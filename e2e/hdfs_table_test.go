@@ -83,16 +83,7 @@ func hdfsKills(t *testing.T, d *dfs) {
 		more(5)
 		waitForCommit(last)
 	}
-	for _, suffix := range []string{".commit", ".clean"} {
-		last := ""
-		writer.until(t, "a "+suffix+" of the last writer", func() bool {
-			if now := lastCommit(t, b); now != last {
-				last = now
-				more(5)
-			}
-			return len(timelineOf(t, b, suffix)) > 0
-		})
-	}
+	writer.tends(t, b, more)
 	writer.end(syscall.SIGTERM)
 	couch2hudi(t, "run", "--wait", "--once", "--config", patient)
 	couch2hudi(t, "verify", "--config", patient)
@@ -146,6 +137,21 @@ func (r *running) start(t *testing.T) {
 func (r *running) end(how syscall.Signal) {
 	_ = r.cmd.Process.Signal(how) // unless it has ended
 	<-r.ended
+}
+
+// tends waits until a compaction and a clean are on the timeline; more makes changes.
+func (r *running) tends(t *testing.T, b *storage.Bucket, more func(n int)) {
+	t.Helper()
+	for _, suffix := range []string{".commit", ".clean"} {
+		last := ""
+		r.until(t, "a "+suffix+" of the last writer", func() bool {
+			if now := lastCommit(t, b); now != last {
+				last = now
+				more(5)
+			}
+			return len(timelineOf(t, b, suffix)) > 0
+		})
+	}
 }
 
 // until waits for something that it does. On a machine that is too busy to renew a
