@@ -49,6 +49,16 @@ func user(t *testing.T, s *couchfake.Server, name string, docs int) {
 	}
 }
 
+// awaitRows waits until a table or a database in one has so many rows.
+func awaitRows(t *testing.T, log *watched, name string, want int, rows func() int) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); rows() != want; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s has %d rows, want %d\n%s", name, rows(), want, log.String())
+		}
+	}
+}
+
 // tableRows is how many rows a table has, -1 when there is none.
 func tableRows(t *testing.T, dir, name string) int {
 	t.Helper()
@@ -96,11 +106,7 @@ func TestRunDatabases(t *testing.T) {
 			go func() { done <- execute(ctx, streams{out: &log, err: &log}, []string{"run", "-c", file}) }()
 			await := func(name string, rows int) {
 				t.Helper()
-				for deadline := time.Now().Add(2 * time.Minute); tableRows(t, dir, name) != rows; time.Sleep(20 * time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Fatalf("%s has %d rows, want %d\n%s", name, tableRows(t, dir, name), rows, log.String())
-					}
-				}
+				awaitRows(t, &log, name, rows, func() int { return tableRows(t, dir, name) })
 			}
 			for i := range 4 {
 				await(fmt.Sprint("user-", i), 3+i)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
 )
@@ -85,11 +84,7 @@ func TestOneTable(t *testing.T) {
 			go func() { done <- execute(ctx, streams{out: &log, err: &log}, []string{"run", "-c", file}) }()
 			await := func(name string, rows int) {
 				t.Helper()
-				for deadline := time.Now().Add(2 * time.Minute); rowsIn(t, table, name) != rows; time.Sleep(20 * time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Fatalf("%s has %d rows, want %d\n%s", name, rowsIn(t, table, name), rows, log.String())
-					}
-				}
+				awaitRows(t, &log, name, rows, func() int { return rowsIn(t, table, name) })
 			}
 			for i := range 4 {
 				await(fmt.Sprint("user-", i), 3+i)
