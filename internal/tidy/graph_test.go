@@ -32,6 +32,7 @@ func graph() map[string][]string {
 		"internal/bloom":     {},
 		"internal/couchfake": {},
 		"internal/golden":    {"storage"},
+		"internal/hdfsfake":  {"storage/hdfs"},
 		"internal/avro":      {},
 		"internal/tidy":      {},
 
@@ -65,7 +66,7 @@ func mayImportAll(dir string) bool {
 
 // suites are what tests of any package may lean on, besides drivers.
 func suites() []string {
-	return []string{"changes/changestest", "storage/storagetest", "catalog/catalogtest", "internal/couchfake", "internal/golden"}
+	return []string{"changes/changestest", "storage/storagetest", "catalog/catalogtest", "internal/couchfake", "internal/golden", "internal/hdfsfake"}
 }
 
 // isIndex says whether a package is a further index, which package index does not
@@ -151,7 +152,7 @@ const wire = "cmd/couch2hudi/wire.go"
 
 func checkDrivers(t *tree) (found []finding) {
 	for _, s := range t.sources {
-		if s.test || s.path == wire || strings.HasPrefix(s.dir, "e2e") {
+		if s.test || s.path == wire || strings.HasPrefix(s.dir, "e2e") || slices.Contains(suites(), s.dir) {
 			continue
 		}
 		t.imports(s, func(dir string, at func(string, ...any) finding) {

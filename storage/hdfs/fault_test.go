@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/couch2hudi/couch2hudi/internal/hdfsfake"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/hdfs"
 )
@@ -72,9 +73,9 @@ func outcome(err error) string {
 
 // world is a file system in which the object has content, or is not there; seen is
 // what a reader saw.
-func world(t *testing.T, there bool) (f *fake, seen storage.Object) {
+func world(t *testing.T, there bool) (f *hdfsfake.FS, seen storage.Object) {
 	t.Helper()
-	f = newFake()
+	f = hdfsfake.New()
 	d := open(t, f, hdfs.Options{})
 	must(t)(d.Put(t.Context(), "pt=1/other", nil, storage.Cond{}))
 	seen, err := d.Put(t.Context(), object, []byte("old"), storage.Cond{})
@@ -96,7 +97,7 @@ func must(t *testing.T) func(any, error) {
 }
 
 // content is what a reader reads, "-" for no object.
-func content(t *testing.T, f *fake) string {
+func content(t *testing.T, f *hdfsfake.FS) string {
 	t.Helper()
 	data, err := storage.New(open(t, f, hdfs.Options{}), nil).ReadAll(t.Context(), object, 1<<20)
 	if errors.Is(err, storage.ErrNotExist) {
@@ -107,8 +108,8 @@ func content(t *testing.T, f *fake) string {
 }
 
 // hidden are the files that are no objects.
-func (f *fake) hidden() (all []string) {
-	for p := range f.files() {
+func hidden(f *hdfsfake.FS) (all []string) {
+	for p := range f.Files() {
 		if strings.HasPrefix(p, "/lake/t/.~c2h/") {
 			all = append(all, p)
 		}
@@ -121,7 +122,7 @@ func (f *fake) hidden() (all []string) {
 // or when it has done it: the act ends as it does without, and nothing is left.
 func TestEveryCallFails(t *testing.T) {
 	lost := &net.OpError{Op: "read", Net: "tcp", Err: io.EOF}
-	busy := exception{"org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Name node is in safe mode."}
+	busy := hdfsfake.RemoteError{Class: "org.apache.hadoop.hdfs.server.namenode.SafeModeException", Text: "Name node is in safe mode."}
 	eachAct(t, func(t *testing.T, a act, there bool) {
 		f, seen := world(t, there)
 		want := outcome(a.run(t.Context(), open(t, f, hdfs.Options{}), seen)) + " " + content(t, f)
@@ -133,19 +134,19 @@ func TestEveryCallFails(t *testing.T) {
 			for at := 1; ; at++ {
 				f, seen := world(t, there)
 				n, where := 0, ""
-				hook := func(c call) error {
+				hook := func(c hdfsfake.Call) error {
 					if n++; n != at {
 						return nil
 					}
 					where = c.String()
 					return failure.err
 				}
-				if f.before = hook; failure.after {
-					f.before, f.after = nil, hook
+				if f.Before = hook; failure.after {
+					f.Before, f.After = nil, hook
 				}
 				told := 0
 				err := a.run(t.Context(), open(t, f, hdfs.Options{Retried: func(error, time.Duration) { told++ }}), seen)
-				f.before, f.after = nil, nil
+				f.Before, f.After = nil, nil
 				if where == "" {
 					break
 				}
@@ -154,7 +155,7 @@ func TestEveryCallFails(t *testing.T) {
 				if got != want && (a.name != "delete" || got != "done -") {
 					t.Errorf("%s at call %d, %s: %s, want %s", failure.name, at, where, got, want)
 				}
-				left := f.hidden()
+				left := hidden(f)
 				if len(left) > 1 { // of what was to be removed one may stay
 					t.Errorf("%s at call %d, %s: left %q", failure.name, at, where, left)
 				}
@@ -185,7 +186,7 @@ func TestProcessDies(t *testing.T) {
 			for at := 1; ; at++ {
 				f, seen := world(t, there)
 				n, where := 0, ""
-				hook := func(c call) error {
+				hook := func(c hdfsfake.Call) error {
 					if n++; n < at {
 						return nil
 					}
@@ -195,23 +196,23 @@ func TestProcessDies(t *testing.T) {
 					return death
 				}
 				dead := false
-				if f.before = hook; after {
-					f.after = hook
-					f.before = func(call) error {
+				if f.Before = hook; after {
+					f.After = hook
+					f.Before = func(hdfsfake.Call) error {
 						if dead {
 							return death
 						}
 						dead = where != ""
 						return nil
 					}
-					f.after = func(c call) error {
+					f.After = func(c hdfsfake.Call) error {
 						err := hook(c)
 						dead = dead || err != nil
 						return err
 					}
 				}
 				_ = a.run(t.Context(), open(t, f, hdfs.Options{}), seen)
-				f.before, f.after = nil, nil
+				f.Before, f.After = nil, nil
 				if where == "" {
 					break
 				}
@@ -222,7 +223,7 @@ func TestProcessDies(t *testing.T) {
 }
 
 // survive goes on where a process died.
-func survive(t *testing.T, f *fake, where string) {
+func survive(t *testing.T, f *hdfsfake.FS, where string) {
 	t.Helper()
 	got := content(t, f)
 	if got != "old" && got != "A" && got != "-" {
@@ -254,7 +255,7 @@ func survive(t *testing.T, f *fake, where string) {
 	if _, err := d.Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if left := f.hidden(); len(left) > 0 {
+	if left := hidden(f); len(left) > 0 {
 		t.Errorf("%s: left %q", where, left)
 	}
 }
@@ -299,19 +300,19 @@ func paused(t *testing.T, a, b act, there, snapshots bool) {
 	composed := a.name == "delete, absent" || b.name == "delete, absent"
 	for at := 1; ; at++ {
 		f, seen := world(t, there)
-		f.snapshots = snapshots
+		f.Snapshots = snapshots
 		da, db := open(t, f, hdfs.Options{}), open(t, f, hdfs.Options{})
 		n, where, rb := 0, "", ""
-		f.before = func(c call) error {
+		f.Before = func(c hdfsfake.Call) error {
 			if n++; n == at {
 				where = c.String()
-				f.before = nil
+				f.Before = nil
 				rb = outcome(b.run(t.Context(), db, seen))
 			}
 			return nil
 		}
 		ra := outcome(a.run(t.Context(), da, seen))
-		f.before = nil
+		f.Before = nil
 		if where == "" {
 			return
 		}
@@ -319,7 +320,7 @@ func paused(t *testing.T, a, b act, there, snapshots bool) {
 		if !slices.Contains(allowed, got) && (!composed || strings.Contains(got, "unknown")) {
 			t.Errorf("paused at call %d, %s: %s, want one of %q", at, where, got, allowed)
 		}
-		if left := f.hidden(); len(left) > 0 {
+		if left := hidden(f); len(left) > 0 {
 			t.Errorf("paused at call %d, %s: left %q", at, where, left)
 		}
 	}

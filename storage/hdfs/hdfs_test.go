@@ -7,15 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/couch2hudi/couch2hudi/internal/hdfsfake"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/hdfs"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 )
 
 // open is a process with the store in /lake/t, which never waits.
-func open(t *testing.T, f *fake, o hdfs.Options) *hdfs.Driver {
+func open(t *testing.T, f *hdfsfake.FS, o hdfs.Options) *hdfs.Driver {
 	t.Helper()
-	d, err := hdfs.New("/lake/t", f.connect, &o)
+	d, err := hdfs.New("/lake/t", f.Connect, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,14 +28,14 @@ func open(t *testing.T, f *fake, o hdfs.Options) *hdfs.Driver {
 func refused(name string) bool { return strings.Contains(name, ":") }
 
 func TestConformance(t *testing.T) {
-	for name, set := range map[string]func(*fake){
-		"plain":       func(*fake) {},
-		"snapshots":   func(f *fake) { f.snapshots = true },
-		"replicating": func(f *fake) { f.replicating = 3 },
+	for name, set := range map[string]func(*hdfsfake.FS){
+		"plain":       func(*hdfsfake.FS) {},
+		"snapshots":   func(f *hdfsfake.FS) { f.Snapshots = true },
+		"replicating": func(f *hdfsfake.FS) { f.Replicating = 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			storagetest.RunWith(t, func(t *testing.T) storage.Driver {
-				f := newFake()
+				f := hdfsfake.New()
 				set(f)
 				return open(t, f, hdfs.Options{})
 			}, storagetest.Options{Refuses: refused})
@@ -42,7 +43,7 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("processes", func(t *testing.T) {
 		storagetest.RunWith(t, func(t *testing.T) storage.Driver {
-			f := newFake()
+			f := hdfsfake.New()
 			s := &several{Driver: open(t, f, hdfs.Options{})}
 			for range 5 {
 				s.all = append(s.all, open(t, f, hdfs.Options{}))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/couch2hudi/couch2hudi/internal/hdfsfake"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/hdfs"
 )
@@ -16,16 +17,16 @@ import (
 // TestPatience: what does not come back ends with what to look at, after the waits
 // that were to be borne; and what comes back is not told to the caller.
 func TestPatience(t *testing.T) {
-	f := newFake()
+	f := hdfsfake.New()
 	left := 1000
-	f.before = func(call) error {
+	f.Before = func(hdfsfake.Call) error {
 		if left--; left >= 0 {
-			return exception{"org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Cannot create. Name node is in safe mode."}
+			return hdfsfake.RemoteError{Class: "org.apache.hadoop.hdfs.server.namenode.SafeModeException", Text: "Cannot create. Name node is in safe mode."}
 		}
 		return nil
 	}
 	var waited time.Duration
-	d, err := hdfs.New("/lake/t", f.connect, &hdfs.Options{Patience: 40 * time.Second})
+	d, err := hdfs.New("/lake/t", f.Connect, &hdfs.Options{Patience: 40 * time.Second})
 	must(t)(d, err)
 	d.SetSleep(func(_ context.Context, wait time.Duration) error {
 		waited += wait
@@ -46,10 +47,10 @@ func TestPatience(t *testing.T) {
 
 // TestCancelledWhileWaiting: the caller does not wait for patience's end.
 func TestCancelledWhileWaiting(t *testing.T) {
-	f := newFake()
-	f.before = func(call) error { return io.ErrUnexpectedEOF }
+	f := hdfsfake.New()
+	f.Before = func(hdfsfake.Call) error { return io.ErrUnexpectedEOF }
 	ctx, cancel := context.WithCancel(t.Context())
-	d, err := hdfs.New("/lake/t", f.connect, &hdfs.Options{Retried: func(error, time.Duration) { cancel() }})
+	d, err := hdfs.New("/lake/t", f.Connect, &hdfs.Options{Retried: func(error, time.Duration) { cancel() }})
 	must(t)(d, err)
 	if _, err := d.Stat(ctx, "o"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Stat: %v", err)
@@ -58,10 +59,10 @@ func TestCancelledWhileWaiting(t *testing.T) {
 
 // TestDeniedIsSaidAtOnce, with what the name node said.
 func TestDeniedIsSaidAtOnce(t *testing.T) {
-	f := newFake()
-	f.before = func(c call) error {
-		if c.op == "create" {
-			return exception{"org.apache.hadoop.hdfs.protocol.NSQuotaExceededException", "The NameSpace quota of directory /lake is exceeded"}
+	f := hdfsfake.New()
+	f.Before = func(c hdfsfake.Call) error {
+		if c.Op == "create" {
+			return hdfsfake.RemoteError{Class: "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException", Text: "The NameSpace quota of directory /lake is exceeded"}
 		}
 		return nil
 	}
@@ -73,14 +74,14 @@ func TestDeniedIsSaidAtOnce(t *testing.T) {
 
 // TestReadersSeeNothingEarly lists and reads at every call of a put.
 func TestReadersSeeNothingEarly(t *testing.T) {
-	f := newFake()
+	f := hdfsfake.New()
 	b := storage.New(open(t, f, hdfs.Options{}), nil)
 	reader := storage.New(open(t, f, hdfs.Options{Hidden: ".~c2h"}), nil)
 	want, looked := strings.Repeat("whole", 100), 0
-	f.before = func(call) error {
-		hook := f.before
-		f.before = nil
-		defer func() { f.before = hook }()
+	f.Before = func(hdfsfake.Call) error {
+		hook := f.Before
+		f.Before = nil
+		defer func() { f.Before = hook }()
 		for o, err := range reader.List(t.Context(), "") {
 			must(t)(o, err)
 			if o.Size != int64(len(want)) {
@@ -102,20 +103,20 @@ func TestReadersSeeNothingEarly(t *testing.T) {
 
 // TestNames: what HDFS cannot have, or has for itself, is refused by name.
 func TestNames(t *testing.T) {
-	d := open(t, newFake(), hdfs.Options{Hidden: "a/hidden"})
+	d := open(t, hdfsfake.New(), hdfs.Options{Hidden: "a/hidden"})
 	for _, name := range []string{"a:b", "x/.snapshot/y", "\xff", strings.Repeat("x", 256), "a/hidden", "a/hidden/x"} {
 		if _, err := d.Put(t.Context(), name, nil, storage.Cond{}); !errors.Is(err, storage.ErrName) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 	must(t)(d.Put(t.Context(), "a/hidden-not", nil, storage.Cond{}))
-	root, err := hdfs.New("/", newFake().connect, nil)
+	root, err := hdfs.New("/", hdfsfake.New().Connect, nil)
 	must(t)(root, err)
 	if _, err := root.Stat(t.Context(), ".reserved/x"); !errors.Is(err, storage.ErrName) {
 		t.Errorf(".reserved: %v", err)
 	}
 	must(t)(root.Put(t.Context(), "x", nil, storage.Cond{}))
-	if _, err := hdfs.New("relative", newFake().connect, nil); err == nil {
+	if _, err := hdfs.New("relative", hdfsfake.New().Connect, nil); err == nil {
 		t.Error("a relative root is taken")
 	}
 }
@@ -123,12 +124,12 @@ func TestNames(t *testing.T) {
 // TestSweptUnderneath: a put whose hidden file is swept away is done again.
 func TestSweptUnderneath(t *testing.T) {
 	for at := 1; at < 12; at++ {
-		f := newFake()
+		f := hdfsfake.New()
 		d, other := open(t, f, hdfs.Options{}), open(t, f, hdfs.Options{})
 		n := 0
-		f.before = func(call) error {
+		f.Before = func(hdfsfake.Call) error {
 			if n++; n == at {
-				f.before = nil
+				f.Before = nil
 				if _, err := other.Sweep(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -144,7 +145,7 @@ func TestSweptUnderneath(t *testing.T) {
 
 // TestPrune removes what is empty, and only that.
 func TestPrune(t *testing.T) {
-	f := newFake()
+	f := hdfsfake.New()
 	b := storage.New(open(t, f, hdfs.Options{}), nil)
 	for i := range 3 {
 		must(t)(b.Put(t.Context(), fmt.Sprintf("a/%d/b/o", i), nil))
@@ -156,7 +157,7 @@ func TestPrune(t *testing.T) {
 		must(t)(nil, b.Prune(t.Context(), folder))
 	}
 	for path, want := range map[string]bool{"/lake/t/a/0": false, "/lake/t/a/1/b": true, "/lake/t/a/2": false} {
-		if _, there := f.paths[path]; there != want {
+		if there := f.Exists(path); there != want {
 			t.Errorf("%s there = %v", path, there)
 		}
 	}
@@ -165,20 +166,18 @@ func TestPrune(t *testing.T) {
 // TestNeverReported: a file whose data node stopped before it reported the last
 // block is written anew.
 func TestNeverReported(t *testing.T) {
-	f := newFake()
-	f.replicating = 1 << 20
+	f := hdfsfake.New()
+	f.Replicating = 1 << 20
 	var told []string
 	d := open(t, f, hdfs.Options{Retried: func(err error, _ time.Duration) {
 		told = append(told, err.Error())
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.replicating = 0
+		f.Replicating = 0
 	}})
 	must(t)(d.Put(t.Context(), object, []byte("A"), storage.Cond{Absent: true}))
 	if got := content(t, f); got != "A" || len(told) != 1 || !strings.Contains(told[0], "did not report") {
 		t.Errorf("%q after %q", got, told)
 	}
-	if left := f.hidden(); len(left) > 0 {
+	if left := hidden(f); len(left) > 0 {
 		t.Errorf("left %q", left)
 	}
 }

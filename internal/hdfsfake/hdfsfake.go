@@ -1,4 +1,8 @@
-package hdfs_test
+// Package hdfsfake is HDFS in memory, as far as storage/hdfs can tell: files are
+// seen from their creation on, empty until they are closed; numbers of inodes never
+// come back; renames are one step; a file that is closed may still be replicating.
+// It was compared with a real one by running the suite over both (e2e).
+package hdfsfake
 
 import (
 	"bytes"
@@ -21,28 +25,28 @@ import (
 	"github.com/couch2hudi/couch2hudi/storage/hdfs"
 )
 
-// fake is HDFS in memory, as far as the driver can tell: files are seen from their
-// creation on, empty until they are closed; numbers of inodes never come back;
-// renames are one step; a file that is closed may still be replicating. It was
-// compared with a real one by running the suite over both (e2e).
-type fake struct {
+// FS is a file system. Its fields are set while nobody uses it, or by a hook.
+type FS struct {
+	// Snapshots: inodes of replaced and deleted files lead to the paths they had.
+	Snapshots bool
+	// Replicating is how often a Close says that replication is in progress.
+	Replicating int
+	// Before and After a call they may make it fail; the call takes effect when it
+	// is only After that fails. They run without the lock.
+	Before, After func(Call) error
+
 	mu     sync.Mutex
 	inodes map[uint64]*inode
 	paths  map[string]uint64
 	last   uint64
 	now    time.Time
-	// snapshots: inodes of replaced and deleted files lead to the paths they had.
-	snapshots bool
-	// replicating is how often a Close says that replication is in progress.
-	replicating int
-	// before and after a call they may make it fail; the call takes effect when it
-	// is only after that fails. They run without the lock.
-	before, after func(call) error
 }
 
-type call struct{ op, path, to string }
+// Call is what a client asks of the file system.
+type Call struct{ Op, Path, To string }
 
-func (c call) String() string { return strings.TrimSpace(c.op + " " + c.path + " " + c.to) }
+// String is the call in a line.
+func (c Call) String() string { return strings.TrimSpace(c.Op + " " + c.Path + " " + c.To) }
 
 type inode struct {
 	id       uint64
@@ -53,41 +57,47 @@ type inode struct {
 	modified time.Time
 }
 
-func newFake() *fake {
-	return &fake{inodes: map[uint64]*inode{}, paths: map[string]uint64{}, last: 16384, now: time.Now()}
+// New is an empty file system.
+func New() *FS {
+	return &FS{inodes: map[uint64]*inode{}, paths: map[string]uint64{}, last: 16384, now: time.Now()}
 }
 
-// connect is another process's connection.
-func (f *fake) connect(context.Context) (hdfs.Cluster, error) {
-	if err := f.fails(f.before, call{op: "connect"}); err != nil {
+// Connect is another process's connection.
+func (f *FS) Connect(context.Context) (hdfs.Cluster, error) {
+	if err := f.fails(f.Before, Call{Op: "connect"}); err != nil {
 		return nil, err
 	}
-	return &fakeConn{f: f}, nil
+	return &conn{f: f}, nil
 }
 
-func (f *fake) fails(hook func(call) error, c call) error {
+func (f *FS) fails(hook func(Call) error, c Call) error {
 	if hook == nil {
 		return nil
 	}
 	return hook(c)
 }
 
-// exception is an error of the name node.
-type exception struct{ class, message string }
+// RemoteError is an error of the name node.
+type RemoteError struct{ Class, Text string }
 
-func (e exception) Error() string     { return "call failed with ERROR_APPLICATION (" + e.class + ")" }
-func (e exception) Exception() string { return e.class }
-func (e exception) Message() string   { return e.message + "\n\tat org.apache.hadoop.Somewhere" }
+// Error implements error.
+func (e RemoteError) Error() string { return "call failed with ERROR_APPLICATION (" + e.Class + ")" }
 
-func ioException(message string) error { return exception{"java.io.IOException", message} }
+// Exception is its class in Java.
+func (e RemoteError) Exception() string { return e.Class }
 
-// fakeConn is one client.
-type fakeConn struct{ f *fake }
+// Message is what the name node says, with a line of Java's trace.
+func (e RemoteError) Message() string { return e.Text + "\n\tat org.apache.hadoop.Somewhere" }
+
+func ioException(message string) error { return RemoteError{"java.io.IOException", message} }
+
+// conn is one client.
+type conn struct{ f *FS }
 
 // do runs one call as the name node does, under its lock.
-func do[T any](c *fakeConn, what call, f func() (T, error)) (T, error) {
+func do[T any](c *conn, what Call, f func() (T, error)) (T, error) {
 	var none T
-	if err := c.f.fails(c.f.before, what); err != nil {
+	if err := c.f.fails(c.f.Before, what); err != nil {
 		return none, err
 	}
 	c.f.mu.Lock()
@@ -96,14 +106,14 @@ func do[T any](c *fakeConn, what call, f func() (T, error)) (T, error) {
 	if err != nil {
 		return none, fmt.Errorf("%s: %w", what, err)
 	}
-	if err := c.f.fails(c.f.after, what); err != nil {
+	if err := c.f.fails(c.f.After, what); err != nil {
 		return none, err
 	}
 	return v, nil
 }
 
 // resolve turns a path by inode into a plain one.
-func (f *fake) resolve(at string) (string, error) {
+func (f *FS) resolve(at string) (string, error) {
 	number, ok := strings.CutPrefix(at, "/.reserved/.inodes/")
 	if !ok {
 		return at, nil
@@ -120,7 +130,7 @@ func (f *fake) resolve(at string) (string, error) {
 }
 
 // get finds an inode; nil when there is none.
-func (f *fake) get(at string) (*inode, error) {
+func (f *FS) get(at string) (*inode, error) {
 	at, err := f.resolve(at)
 	if err != nil {
 		return nil, err
@@ -135,30 +145,36 @@ func (f *fake) get(at string) (*inode, error) {
 }
 
 // room checks that something may be put at a path.
-func (f *fake) room(at string) error {
+func (f *FS) room(at string) error {
 	for part := range strings.SplitSeq(at, "/") {
 		if strings.Contains(part, ":") || part == "." || part == ".." {
-			return exception{"org.apache.hadoop.fs.InvalidPathException", "Invalid path name " + at}
+			return RemoteError{"org.apache.hadoop.fs.InvalidPathException", "Invalid path name " + at}
 		}
 	}
 	parent, err := f.get(path.Dir(at))
 	if err == nil && !parent.folder {
-		return exception{"org.apache.hadoop.fs.ParentNotDirectoryException", parent.path + " (is not a directory)"}
+		return RemoteError{"org.apache.hadoop.fs.ParentNotDirectoryException", parent.path + " (is not a directory)"}
 	}
 	return err
 }
 
+// tick is the time of a change: a microsecond after the one before, so that many have
+// the same millisecond.
+func (f *FS) tick() time.Time {
+	f.now = f.now.Add(time.Microsecond)
+	return f.now.Truncate(time.Millisecond)
+}
+
 // touch gives a folder, in which something changed, the time of that.
-func (f *fake) touch(dir string) time.Time {
-	f.now = f.now.Add(time.Microsecond) // so that many have the same millisecond
-	now := f.now.Truncate(time.Millisecond)
+func (f *FS) touch(dir string) time.Time {
+	now := f.tick()
 	if n := f.inodes[f.paths[dir]]; n != nil {
 		n.modified = now
 	}
 	return now
 }
 
-func (f *fake) add(at string, folder bool) *inode {
+func (f *FS) add(at string, folder bool) *inode {
 	f.last++
 	n := &inode{id: f.last, path: at, folder: folder, modified: f.touch(path.Dir(at))}
 	f.inodes[n.id], f.paths[at] = n, n.id
@@ -166,10 +182,10 @@ func (f *fake) add(at string, folder bool) *inode {
 }
 
 // unlink takes an inode's name away, and it with it unless a snapshot has it.
-func (f *fake) unlink(n *inode) {
+func (f *FS) unlink(n *inode) {
 	f.touch(path.Dir(n.path))
 	delete(f.paths, n.path)
-	if !f.snapshots {
+	if !f.Snapshots {
 		delete(f.inodes, n.id)
 	}
 }
@@ -182,8 +198,8 @@ func (n *inode) info() hdfs.Info {
 	return i
 }
 
-func (c *fakeConn) Stat(at string) (hdfs.Info, error) {
-	return do(c, call{op: "stat", path: at}, func() (hdfs.Info, error) {
+func (c *conn) Stat(at string) (hdfs.Info, error) {
+	return do(c, Call{Op: "stat", Path: at}, func() (hdfs.Info, error) {
 		n, err := c.f.get(at)
 		if err != nil {
 			return hdfs.Info{}, err
@@ -192,8 +208,8 @@ func (c *fakeConn) Stat(at string) (hdfs.Info, error) {
 	})
 }
 
-func (c *fakeConn) List(at string) ([]hdfs.Info, error) {
-	return do(c, call{op: "list", path: at}, func() (all []hdfs.Info, err error) {
+func (c *conn) List(at string) ([]hdfs.Info, error) {
+	return do(c, Call{Op: "list", Path: at}, func() (all []hdfs.Info, err error) {
 		n, err := c.f.get(at)
 		if err != nil {
 			return nil, err
@@ -210,26 +226,26 @@ func (c *fakeConn) List(at string) ([]hdfs.Info, error) {
 	})
 }
 
-type fakeReader struct {
-	c    *fakeConn
+type reader struct {
+	c    *conn
 	path string
 	info hdfs.Info
 }
 
-func (c *fakeConn) Open(at string) (hdfs.Reader, error) {
+func (c *conn) Open(at string) (hdfs.Reader, error) {
 	i, err := c.Stat(at)
 	if err != nil {
 		return nil, err
 	}
-	return &fakeReader{c: c, path: at, info: i}, nil
+	return &reader{c: c, path: at, info: i}, nil
 }
 
-func (r *fakeReader) Info() hdfs.Info { return r.info }
-func (r *fakeReader) Close() error    { return nil }
+func (r *reader) Info() hdfs.Info { return r.info }
+func (r *reader) Close() error    { return nil }
 
 // ReadAt finds the blocks by the path, which may be another file's by now.
-func (r *fakeReader) ReadAt(p []byte, offset int64) (int, error) {
-	return do(r.c, call{op: "read", path: r.path}, func() (int, error) {
+func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
+	return do(r.c, Call{Op: "read", Path: r.path}, func() (int, error) {
 		n, err := r.c.f.get(r.path)
 		if err != nil {
 			return 0, err
@@ -241,15 +257,15 @@ func (r *fakeReader) ReadAt(p []byte, offset int64) (int, error) {
 	})
 }
 
-type fakeWriter struct {
-	c    *fakeConn
+type writer struct {
+	c    *conn
 	path string
 	id   uint64
 	wait int
 }
 
-func (c *fakeConn) Create(at string) (io.WriteCloser, error) {
-	return do(c, call{op: "create", path: at}, func() (io.WriteCloser, error) {
+func (c *conn) Create(at string) (io.WriteCloser, error) {
+	return do(c, Call{Op: "create", Path: at}, func() (io.WriteCloser, error) {
 		if err := c.f.room(at); err != nil {
 			return nil, err
 		}
@@ -261,21 +277,21 @@ func (c *fakeConn) Create(at string) (io.WriteCloser, error) {
 		}
 		n := c.f.add(at, false)
 		n.open = true
-		return &fakeWriter{c: c, path: at, id: n.id, wait: c.f.replicating}, nil
+		return &writer{c: c, path: at, id: n.id, wait: c.f.Replicating}, nil
 	})
 }
 
 // lease is the file that is written, unless it was removed.
-func (w *fakeWriter) lease() (*inode, error) {
+func (w *writer) lease() (*inode, error) {
 	n := w.c.f.inodes[w.id]
 	if n == nil || w.c.f.paths[n.path] != w.id || !n.open {
-		return nil, exception{"org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException", "File does not exist: " + w.path}
+		return nil, RemoteError{"org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException", "File does not exist: " + w.path}
 	}
 	return n, nil
 }
 
-func (w *fakeWriter) Write(p []byte) (int, error) {
-	return do(w.c, call{op: "write", path: w.path}, func() (int, error) {
+func (w *writer) Write(p []byte) (int, error) {
+	return do(w.c, Call{Op: "write", Path: w.path}, func() (int, error) {
 		n, err := w.lease()
 		if err != nil {
 			return 0, err
@@ -285,13 +301,12 @@ func (w *fakeWriter) Write(p []byte) (int, error) {
 	})
 }
 
-func (w *fakeWriter) Close() error {
-	_, err := do(w.c, call{op: "close", path: w.path}, func() (struct{}, error) {
+func (w *writer) Close() error {
+	_, err := do(w.c, Call{Op: "close", Path: w.path}, func() (struct{}, error) {
 		n, err := w.lease()
 		if err == nil && w.wait == 0 {
 			n.open = false
-			w.c.f.now = w.c.f.now.Add(time.Microsecond)
-			n.modified = w.c.f.now.Truncate(time.Millisecond)
+			n.modified = w.c.f.tick()
 		}
 		return struct{}{}, err
 	})
@@ -302,12 +317,12 @@ func (w *fakeWriter) Close() error {
 	return err
 }
 
-func (c *fakeConn) MkdirAll(at string) error {
-	_, err := do(c, call{op: "mkdir", path: at}, func() (struct{}, error) { return struct{}{}, c.f.mkdirAll(at) })
+func (c *conn) MkdirAll(at string) error {
+	_, err := do(c, Call{Op: "mkdir", Path: at}, func() (struct{}, error) { return struct{}{}, c.f.mkdirAll(at) })
 	return err
 }
 
-func (f *fake) mkdirAll(at string) error {
+func (f *FS) mkdirAll(at string) error {
 	if n, err := f.get(at); err == nil {
 		if n.folder {
 			return nil
@@ -324,14 +339,14 @@ func (f *fake) mkdirAll(at string) error {
 	return nil
 }
 
-func (c *fakeConn) Rename(from, to string, overwrite bool) error {
-	_, err := do(c, call{op: fmt.Sprintf("rename(%v)", overwrite), path: from, to: to}, func() (struct{}, error) {
+func (c *conn) Rename(from, to string, overwrite bool) error {
+	_, err := do(c, Call{Op: fmt.Sprintf("rename(%v)", overwrite), Path: from, To: to}, func() (struct{}, error) {
 		return struct{}{}, c.f.rename(from, to, overwrite)
 	})
 	return err
 }
 
-func (f *fake) rename(from, to string, overwrite bool) error {
+func (f *FS) rename(from, to string, overwrite bool) error {
 	n, err := f.get(from)
 	if err != nil {
 		return err
@@ -365,8 +380,8 @@ func (f *fake) rename(from, to string, overwrite bool) error {
 	return nil
 }
 
-func (c *fakeConn) Remove(at string) error {
-	_, err := do(c, call{op: "remove", path: at}, func() (struct{}, error) {
+func (c *conn) Remove(at string) error {
+	_, err := do(c, Call{Op: "remove", Path: at}, func() (struct{}, error) {
 		n, err := c.f.get(at)
 		if err != nil {
 			return struct{}{}, err
@@ -382,10 +397,10 @@ func (c *fakeConn) Remove(at string) error {
 	return err
 }
 
-func (c *fakeConn) Close() error { return nil }
+func (c *conn) Close() error { return nil }
 
-// files are the paths of all files.
-func (f *fake) files() map[string]string {
+// Files are the contents of all files by their paths.
+func (f *FS) Files() map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := map[string]string{}
@@ -395,4 +410,12 @@ func (f *fake) files() map[string]string {
 		}
 	}
 	return all
+}
+
+// Exists says whether there is a file or folder of that path.
+func (f *FS) Exists(at string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, there := f.paths[at]
+	return there
 }
