@@ -1,45 +1,29 @@
 package main
 
 import (
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
-
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
+	"github.com/couch2hudi/couch2hudi/internal/s3fake"
 )
 
 // s3Bucket starts an S3 in this process, which does not mind the condition of a
-// completion, and is the URL of a table in it. requests counts what it is asked.
-func s3Bucket(t *testing.T) (table string, requests *atomic.Int64) {
+// completion, and is the URL of a table in it.
+func s3Bucket(t *testing.T) string {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "id")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
-	t.Setenv("AWS_CONFIG_FILE", "/nothing")
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nothing")
-	backend := s3mem.New()
-	if err := backend.CreateBucket("bucket"); err != nil {
+	store, err := s3fake.Start(s3fake.Options{Deaf: true})
+	if err != nil {
 		t.Fatal(err)
 	}
-	store := gofakes3.New(backend).Server()
-	requests = new(atomic.Int64)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests.Add(1)
-		store.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	return "s3://bucket/lake/shop?endpoint=" + url.QueryEscape(server.URL), requests
+	t.Cleanup(func() { _ = store.Close() })
+	return store.URL("lake/shop")
 }
 
 // A table in a bucket, with each command that reads or writes one.
 func TestTableInABucket(t *testing.T) {
 	_, db, source := shop(t, couchfake.Options{}, 30)
-	table, _ := s3Bucket(t)
+	table := s3Bucket(t)
 	shape := []string{"--source", source, "--table", table, "--partition-field", "at", "--partition-format", "yyyyMMdd"}
 	run := append([]string{"run", "--once", "--state-dir", t.TempDir(), "--compaction", "off"}, shape...)
 	want(t, exitUsage, []string{"ignores the condition", "in parts", "--trust-single-writer"}, run...)

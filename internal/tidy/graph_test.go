@@ -31,6 +31,7 @@ func graph() map[string][]string {
 		"hudi":               {},
 		"internal/bloom":     {},
 		"internal/couchfake": {},
+		"internal/s3fake":    {},
 		"internal/golden":    {"storage"},
 		"internal/hdfsfake":  {"storage/hdfs"},
 		"internal/avro":      {},
@@ -66,7 +67,7 @@ func mayImportAll(dir string) bool {
 
 // suites are what tests of any package may lean on, besides drivers.
 func suites() []string {
-	return []string{"changes/changestest", "storage/storagetest", "catalog/catalogtest", "internal/couchfake", "internal/golden", "internal/hdfsfake"}
+	return []string{"changes/changestest", "storage/storagetest", "catalog/catalogtest", "internal/couchfake", "internal/golden", "internal/hdfsfake", "internal/s3fake"}
 }
 
 // isIndex says whether a package is a further index, which package index does not

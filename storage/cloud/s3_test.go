@@ -3,113 +3,58 @@ package cloud_test
 import (
 	"bytes"
 	"context"
-	"encoding/xml"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
-
+	"github.com/couch2hudi/couch2hudi/internal/s3fake"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/cloud"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 )
 
-// s3Server is a store in memory that speaks S3. What it lacks of Amazon's is added
-// here: the condition of a completion.
-type s3Server struct {
-	backend http.Handler
-	// deaf leaves the completion as it is.
-	deaf bool
-	// before and instead see each request; instead says whether it has answered.
-	// after may spoil the answer that the store gave.
-	instead func(w http.ResponseWriter, r *http.Request) bool
-	after   func(r *http.Request, answer *httptest.ResponseRecorder)
+const bucket = s3fake.Bucket
 
-	mu       sync.Mutex
-	requests map[string]int
-}
-
-const bucket = "bucket"
-
-// startS3 starts one with an empty bucket.
-func startS3(t *testing.T, s *s3Server) url.Values {
+// startS3 starts a store with an empty bucket.
+func startS3(t *testing.T, o s3fake.Options) *s3fake.Server {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "id")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	t.Setenv("AWS_CONFIG_FILE", "/nothing")
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nothing")
-	backend := s3mem.New()
-	if err := backend.CreateBucket(bucket); err != nil {
+	s, err := s3fake.Start(o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.backend, s.requests = gofakes3.New(backend).Server(), map[string]int{}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	return url.Values{"endpoint": {server.URL}, "region": {"us-east-1"}}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
-// kind is what a request is, as Amazon's price list has it.
-func kind(r *http.Request) string {
-	q := r.URL.Query()
-	switch {
-	case r.Method == http.MethodGet && q.Has("list-type"):
-		return "list"
-	case q.Has("uploads") && r.Method == http.MethodPost:
-		return "begin"
-	case q.Has("uploadId") && r.Method == http.MethodPost:
-		return "complete"
-	case q.Has("uploadId") && r.Method == http.MethodPut:
-		return "part"
-	case q.Has("uploadId") && r.Method == http.MethodDelete:
-		return "abort"
+// instead sees each request before the store does, and says whether it has answered.
+func instead(f func(w http.ResponseWriter, r *http.Request) bool) func(http.Handler) http.Handler {
+	return func(store http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !f(w, r) {
+				store.ServeHTTP(w, r)
+			}
+		})
 	}
-	return strings.ToLower(r.Method)
 }
 
-func (s *s3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests[kind(r)]++
-	if s.instead != nil && s.instead(w, r) {
-		return
+// after may spoil the answer that the store gave.
+func after(f func(answer *httptest.ResponseRecorder)) func(http.Handler) http.Handler {
+	return func(store http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answer := httptest.NewRecorder()
+			store.ServeHTTP(answer, r)
+			f(answer)
+			s3fake.Copy(w, answer)
+		})
 	}
-	if kind(r) == "complete" && !s.deaf && r.Header.Get("If-None-Match") == "*" && s.has(r) {
-		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
-		return
-	}
-	answer := httptest.NewRecorder()
-	s.backend.ServeHTTP(answer, r)
-	if s.after != nil {
-		s.after(r, answer)
-	}
-	for name, values := range answer.Header() {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(answer.Code)
-	_, _ = io.Copy(w, answer.Body)
-}
-
-func (s *s3Server) has(r *http.Request) bool {
-	head := httptest.NewRequest(http.MethodHead, r.URL.Path, http.NoBody)
-	answer := httptest.NewRecorder()
-	s.backend.ServeHTTP(answer, head)
-	return answer.Code == http.StatusOK
-}
-
-func refuse(w http.ResponseWriter, status int, code string) {
-	w.WriteHeader(status)
-	_ = xml.NewEncoder(w).Encode(struct {
-		XMLName xml.Name `xml:"Error"`
-		Code    string
-	}{Code: code})
 }
 
 func open(t *testing.T, query url.Values, o cloud.Options) *cloud.Driver {
@@ -126,7 +71,31 @@ func open(t *testing.T, query url.Values, o cloud.Options) *cloud.Driver {
 }
 
 func TestConformance(t *testing.T) {
-	storagetest.Run(t, func(t *testing.T) storage.Driver { return open(t, startS3(t, &s3Server{}), cloud.Options{}) })
+	storagetest.Run(t, func(t *testing.T) storage.Driver {
+		return open(t, startS3(t, s3fake.Options{}).Query(), cloud.Options{})
+	})
+}
+
+// Requests are signed with what the environment says.
+func TestSigned(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_CONFIG_FILE", "/nothing")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nothing")
+	s := startS3(t, s3fake.Options{})
+	s.Wrap(instead(func(w http.ResponseWriter, r *http.Request) bool {
+		signed := strings.Contains(r.Header.Get("Authorization"), "Credential=id/")
+		if !signed {
+			s3fake.Refuse(w, http.StatusForbidden, "AccessDenied")
+		}
+		return !signed
+	}))
+	query := s.Query()
+	query.Del("anonymous")
+	useAll(t, storage.New(open(t, query, cloud.Options{}), nil))
+	if _, err := open(t, s.Query(), cloud.Options{}).Stat(t.Context(), "o"); err == nil {
+		t.Error("a request without a signature was let in")
+	}
 }
 
 func TestProbe(t *testing.T) {
@@ -137,97 +106,92 @@ func TestProbe(t *testing.T) {
 		}
 		return n
 	}
-	good := open(t, startS3(t, &s3Server{}), cloud.Options{})
+	good := open(t, startS3(t, s3fake.Options{}).Query(), cloud.Options{})
 	if err := storage.New(good, nil).Probe(ctx, ".hoodie/couch2hudi/"); err != nil || left(good) > 0 {
 		t.Errorf("a store that minds: %v, %d left", err, left(good))
 	}
 	for what, c := range map[string]struct {
-		server *s3Server
-		says   string
+		deaf    bool
+		without string
+		says    string
 	}{
-		"completions": {&s3Server{deaf: true}, "in parts"},
-		"absence":     {&s3Server{instead: without("If-None-Match")}, "if nothing is there"},
-		"versions":    {&s3Server{instead: without("If-Match")}, "over one version"},
+		"completions": {true, "-", "in parts"},
+		"absence":     {false, "If-None-Match", "if nothing is there"},
+		"versions":    {false, "If-Match", "over one version"},
 	} {
-		d := open(t, startS3(t, c.server), cloud.Options{})
+		s := startS3(t, s3fake.Options{Deaf: c.deaf})
+		s.Wrap(without(c.without))
+		d := open(t, s.Query(), cloud.Options{})
 		err := storage.New(d, nil).Probe(ctx, ".hoodie/couch2hudi/")
 		if !errors.Is(err, storage.ErrUnsafe) || !strings.Contains(err.Error(), c.says) || left(d) > 0 {
 			t.Errorf("a store deaf to the condition of %s: %v, %d left", what, err, left(d))
 		}
 	}
-	down := open(t, startS3(t, &s3Server{instead: func(w http.ResponseWriter, _ *http.Request) bool {
-		refuse(w, http.StatusForbidden, "AccessDenied")
+	s := startS3(t, s3fake.Options{})
+	s.Wrap(instead(func(w http.ResponseWriter, _ *http.Request) bool {
+		s3fake.Refuse(w, http.StatusForbidden, "AccessDenied")
 		return true
-	}}), cloud.Options{})
+	}))
+	down := open(t, s.Query(), cloud.Options{})
 	if err := down.Probe(ctx, "x/"); err == nil || errors.Is(err, storage.ErrUnsafe) {
 		t.Errorf("a store that lets nobody in: %v", err)
 	}
 }
 
 // without makes a server overlook a header.
-func without(header string) func(http.ResponseWriter, *http.Request) bool {
-	return func(_ http.ResponseWriter, r *http.Request) bool {
+func without(header string) func(http.Handler) http.Handler {
+	return instead(func(_ http.ResponseWriter, r *http.Request) bool {
 		r.Header.Del(header)
 		return false
-	}
+	})
 }
 
 // A fault comes with each first try of a request: before it took effect, after it,
 // or in the middle of the answer.
 func TestFaultsPass(t *testing.T) {
-	for name, fault := range map[string]func(*s3Server){
-		"500 before": func(s *s3Server) {
-			seen := 0
-			s.instead = func(w http.ResponseWriter, _ *http.Request) bool {
-				if seen++; seen%2 == 1 {
-					refuse(w, http.StatusInternalServerError, "InternalError")
-				}
-				return seen%2 == 1
+	// odd says yes each second time.
+	odd := func() func() bool {
+		var seen atomic.Int64
+		return func() bool { return seen.Add(1)%2 == 1 }
+	}
+	first := func(answer func(w http.ResponseWriter), kinds ...s3fake.Kind) func(http.Handler) http.Handler {
+		now := odd()
+		return instead(func(w http.ResponseWriter, r *http.Request) bool {
+			hit := (len(kinds) == 0 || slices.Contains(kinds, s3fake.KindOf(r))) && now()
+			if hit {
+				answer(w)
 			}
-		},
-		"503 after": func(s *s3Server) {
-			seen := 0
-			s.after = func(_ *http.Request, answer *httptest.ResponseRecorder) {
-				if seen++; seen%2 == 1 {
-					answer.Code, answer.Body = http.StatusServiceUnavailable, &bytes.Buffer{}
-					answer.Header().Del("Content-Length")
-				}
+			return hit
+		})
+	}
+	spoiled := func(spoil func(answer *httptest.ResponseRecorder)) func(http.Handler) http.Handler {
+		now := odd()
+		return after(func(answer *httptest.ResponseRecorder) {
+			if now() {
+				spoil(answer)
 			}
-		},
-		"409 before": func(s *s3Server) {
-			seen := 0
-			s.instead = func(w http.ResponseWriter, r *http.Request) bool {
-				if kind(r) != "put" && kind(r) != "complete" {
-					return false
-				}
-				if seen++; seen%2 == 1 {
-					refuse(w, http.StatusConflict, "ConditionalRequestConflict")
-				}
-				return seen%2 == 1
+		})
+	}
+	for name, fault := range map[string]func(http.Handler) http.Handler{
+		"500 before": first(func(w http.ResponseWriter) { s3fake.Refuse(w, http.StatusInternalServerError, "InternalError") }),
+		"503 after": spoiled(func(answer *httptest.ResponseRecorder) {
+			answer.Code, answer.Body = http.StatusServiceUnavailable, &bytes.Buffer{}
+			answer.Header().Del("Content-Length")
+		}),
+		"409 before": first(func(w http.ResponseWriter) {
+			s3fake.Refuse(w, http.StatusConflict, "ConditionalRequestConflict")
+		}, s3fake.Put, s3fake.Complete),
+		"connection closed after": spoiled(func(*httptest.ResponseRecorder) { panic(http.ErrAbortHandler) }),
+		"half an answer": spoiled(func(answer *httptest.ResponseRecorder) {
+			if answer.Body.Len() > 1 {
+				answer.Body.Truncate(answer.Body.Len() / 2)
 			}
-		},
-		"connection closed after": func(s *s3Server) {
-			seen := 0
-			s.after = func(*http.Request, *httptest.ResponseRecorder) {
-				if seen++; seen%2 == 1 {
-					panic(http.ErrAbortHandler)
-				}
-			}
-		},
-		"half an answer": func(s *s3Server) {
-			seen := 0
-			s.after = func(_ *http.Request, answer *httptest.ResponseRecorder) {
-				if seen++; seen%2 == 1 && answer.Body.Len() > 1 {
-					answer.Body.Truncate(answer.Body.Len() / 2)
-				}
-			}
-		},
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &s3Server{}
-			d := open(t, startS3(t, s), cloud.Options{})
-			fault(s)
-			useAll(t, storage.New(d, nil))
+			s := startS3(t, s3fake.Options{})
+			s.Wrap(fault)
+			useAll(t, storage.New(open(t, s.Query(), cloud.Options{}), nil))
 		})
 	}
 }
@@ -287,42 +251,37 @@ func useAll(t *testing.T, b *storage.Bucket) {
 
 // Another writer comes between a try whose answer was lost and the next one.
 func TestLostAnswerIsNotTakenForAnothers(t *testing.T) {
-	s := &s3Server{}
-	query := startS3(t, s)
+	s := startS3(t, s3fake.Options{})
+	query := s.Query()
 	d := open(t, query, cloud.Options{})
 	other := open(t, query, cloud.Options{})
 	ctx := t.Context()
-	tries := 0
-	s.instead = func(w http.ResponseWriter, r *http.Request) bool {
-		if kind(r) != "put" || r.Header.Get("If-None-Match") == "" {
-			return false
-		}
-		if tries++; tries > 1 {
+	var tries atomic.Int64
+	s.Wrap(instead(func(w http.ResponseWriter, r *http.Request) bool {
+		if s3fake.KindOf(r) != s3fake.Put || r.Header.Get("If-None-Match") == "" || tries.Add(1) > 1 {
 			return false
 		}
 		// The request is lost, and another's put, of equal content, is quicker.
-		s.mu.Unlock()
-		defer s.mu.Lock()
 		if _, err := other.Put(ctx, "o", []byte("same"), storage.Cond{}); err != nil {
 			t.Error(err)
 		}
-		refuse(w, http.StatusServiceUnavailable, "SlowDown")
+		s3fake.Refuse(w, http.StatusServiceUnavailable, "SlowDown")
 		return true
-	}
-	if _, err := d.Put(ctx, "o", []byte("same"), storage.Cond{Absent: true}); !errors.Is(err, storage.ErrExist) || tries != 2 {
-		t.Errorf("%v after %d tries", err, tries)
+	}))
+	if _, err := d.Put(ctx, "o", []byte("same"), storage.Cond{Absent: true}); !errors.Is(err, storage.ErrExist) || tries.Load() != 2 {
+		t.Errorf("%v after %d tries", err, tries.Load())
 	}
 }
 
 // A store that is down is given up in the end, and nothing is claimed of the put.
 func TestPatienceEnds(t *testing.T) {
-	s := &s3Server{}
-	query := startS3(t, s)
+	s := startS3(t, s3fake.Options{})
+	query := s.Query()
 	d := open(t, query, cloud.Options{Patience: time.Millisecond})
-	s.instead = func(w http.ResponseWriter, _ *http.Request) bool {
-		refuse(w, http.StatusServiceUnavailable, "SlowDown")
+	s.Wrap(instead(func(w http.ResponseWriter, _ *http.Request) bool {
+		s3fake.Refuse(w, http.StatusServiceUnavailable, "SlowDown")
 		return true
-	}
+	}))
 	_, err := d.Put(t.Context(), "o", nil, storage.Cond{Absent: true})
 	if err == nil || errors.Is(err, storage.ErrExist) || errors.Is(err, storage.ErrChanged) || !strings.Contains(err.Error(), "tried") {
 		t.Error(err)
@@ -331,29 +290,26 @@ func TestPatienceEnds(t *testing.T) {
 
 // A request that gets no answer is cut off and made again.
 func TestTimeout(t *testing.T) {
-	s := &s3Server{}
-	query := startS3(t, s)
+	s := startS3(t, s3fake.Options{})
+	query := s.Query()
 	d := open(t, query, cloud.Options{Timeout: 50 * time.Millisecond})
-	silent := true
-	s.instead = func(_ http.ResponseWriter, r *http.Request) bool {
-		if !silent {
+	var seen atomic.Int64
+	s.Wrap(instead(func(_ http.ResponseWriter, r *http.Request) bool {
+		if seen.Add(1) > 1 {
 			return false
 		}
-		silent = false
-		s.mu.Unlock()
-		defer s.mu.Lock()
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 		return true
-	}
+	}))
 	if _, err := d.Put(t.Context(), "o", []byte("x"), storage.Cond{Absent: true}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestSweepAbortsOldUploads(t *testing.T) {
-	s := &s3Server{}
-	query := startS3(t, s)
+	s := startS3(t, s3fake.Options{})
+	query := s.Query()
 	ctx := t.Context()
 	dead, living := open(t, query, cloud.Options{}), open(t, query, cloud.Options{Stale: time.Nanosecond})
 	begin := func(d *cloud.Driver, name string) storage.Upload {
@@ -383,21 +339,21 @@ func TestSweepAbortsOldUploads(t *testing.T) {
 		t.Error(err)
 	}
 	again := begin(living, "f/again")
-	if err := again.Abort(); err != nil || s.requests["abort"] != 2 {
-		t.Errorf("%v, %v", err, s.requests)
+	if err := again.Abort(); err != nil || s.Requests()[s3fake.Abort] != 2 {
+		t.Errorf("%v, %v", err, s.Requests())
 	}
 }
 
 // What a call costs.
 func TestRequests(t *testing.T) {
-	s := &s3Server{}
-	b := storage.New(open(t, startS3(t, s), cloud.Options{}), nil)
+	s := startS3(t, s3fake.Options{})
+	b := storage.New(open(t, s.Query(), cloud.Options{}), nil)
 	for _, c := range []struct {
 		what string
 		do   func() error
-		want map[string]int
+		want map[s3fake.Kind]int
 	}{
-		{"put", func() error { _, err := b.PutIfAbsent(t.Context(), "o", []byte("x")); return err }, map[string]int{"put": 1}},
+		{"put", func() error { _, err := b.PutIfAbsent(t.Context(), "o", []byte("x")); return err }, map[s3fake.Kind]int{"put": 1}},
 		{"small upload", func() error {
 			up, err := b.Create(t.Context(), "u", storage.Cond{Absent: true})
 			if err != nil {
@@ -405,8 +361,8 @@ func TestRequests(t *testing.T) {
 			}
 			_, err = up.Commit()
 			return err
-		}, map[string]int{"put": 1}},
-		{"read", func() error { _, err := b.ReadAll(t.Context(), "o", 9); return err }, map[string]int{"head": 1, "get": 1}},
+		}, map[s3fake.Kind]int{"put": 1}},
+		{"read", func() error { _, err := b.ReadAll(t.Context(), "o", 9); return err }, map[s3fake.Kind]int{"head": 1, "get": 1}},
 		{"list", func() error {
 			for _, err := range b.List(t.Context(), "") {
 				if err != nil {
@@ -414,20 +370,15 @@ func TestRequests(t *testing.T) {
 				}
 			}
 			return nil
-		}, map[string]int{"list": 1}},
-		{"delete", func() error { return b.Delete(t.Context(), "o") }, map[string]int{"head": 1, "delete": 1}},
+		}, map[s3fake.Kind]int{"list": 1}},
+		{"delete", func() error { return b.Delete(t.Context(), "o") }, map[s3fake.Kind]int{"head": 1, "delete": 1}},
 	} {
-		s.requests = map[string]int{}
+		s.Forget()
 		if err := c.do(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
-		if len(s.requests) != len(c.want) {
-			t.Errorf("%s: %v", c.what, s.requests)
-		}
-		for kind, n := range c.want {
-			if s.requests[kind] != n {
-				t.Errorf("%s: %v", c.what, s.requests)
-			}
+		if got := s.Requests(); !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v", c.what, got)
 		}
 	}
 }
