@@ -27,7 +27,12 @@ func leaseKills() int {
 // one that is killed are each replaced by the one that stands by. The first, when it
 // goes on, ends with 5 and commits nothing. In the end the table equals the database.
 func TestLeaseInS3(t *testing.T) {
-	s := objectStores()[0]
+	for _, s := range s3Stores() {
+		t.Run(s.name, func(t *testing.T) { leaseInS3(t, s) })
+	}
+}
+
+func leaseInS3(t *testing.T, s objectStore) {
 	address := s.start(t)
 	w := newTableWriter(t, modelOptions{})
 	query := s.query(address)

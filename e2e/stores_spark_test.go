@@ -12,7 +12,12 @@ import (
 // TestSparkInS3: a table that the binary writes in S3 is read there by us and by Spark
 // through Hadoop's s3a, which writes into it in turn.
 func TestSparkInS3(t *testing.T) {
-	s := objectStores()[0]
+	for _, s := range s3Stores() {
+		t.Run(s.name, func(t *testing.T) { sparkInS3(t, s) })
+	}
+}
+
+func sparkInS3(t *testing.T, s objectStore) {
 	address := s.start(t)
 	d, err := cloud.Open(t.Context(), s.scheme, "lake", "tables/spark", s.query(address), nil)
 	if err != nil {

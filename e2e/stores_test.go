@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,6 +24,9 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/cloud"
@@ -49,15 +53,7 @@ type objectStore struct {
 const azuriteKey = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 func objectStores() []objectStore {
-	return []objectStore{
-		{name: "moto", scheme: cloud.SchemeS3, rounds: 3, serial: true,
-			env: map[string]string{"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"},
-			query: func(address string) url.Values {
-				return url.Values{"endpoint": {"http://" + address}}
-			},
-			make: func(ctx context.Context, address string) error {
-				return ask(ctx, http.MethodPut, "http://"+address+"/lake", "")
-			}},
+	return []objectStore{minio(), moto(),
 		{name: "gcs", scheme: cloud.SchemeGCS, rounds: 3,
 			query: func(address string) url.Values {
 				return url.Values{"endpoint": {"http://" + address + "/storage/v1/"}}
@@ -73,6 +69,45 @@ func objectStores() []objectStore {
 			make:    makeContainer,
 			refuses: func(name string) bool { return strings.Contains(name, `\`) }},
 	}
+}
+
+// minio is the one that people run themselves as well.
+func minio() objectStore {
+	return objectStore{name: "minio", scheme: cloud.SchemeS3, rounds: 3, env: s3Env, query: s3Query, make: makeBucket}
+}
+
+// moto is a stand-in for Amazon's.
+func moto() objectStore {
+	return objectStore{name: "moto", scheme: cloud.SchemeS3, rounds: 3, serial: true, env: s3Env, query: s3Query, make: makeBucket}
+}
+
+// s3Stores are what the long tests of writers in S3 run on: in their short form MinIO,
+// which looks at a condition and writes in one step, as Amazon's does.
+func s3Stores() []objectStore {
+	if os.Getenv("E2E_FULL") != "" {
+		return []objectStore{minio(), moto()}
+	}
+	return []objectStore{minio()}
+}
+
+// s3Env is what both the stores and those who ask them take.
+var s3Env = map[string]string{"AWS_ACCESS_KEY_ID": "oracle", "AWS_SECRET_ACCESS_KEY": "of-the-tests", "AWS_REGION": "us-east-1"}
+
+func s3Query(address string) url.Values { return url.Values{"endpoint": {"http://" + address}} }
+
+func makeBucket(ctx context.Context, address string) error {
+	endpoint := "http://" + address
+	client := s3.New(s3.Options{Region: s3Env["AWS_REGION"], BaseEndpoint: &endpoint, UsePathStyle: true, RetryMaxAttempts: 1,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: s3Env["AWS_ACCESS_KEY_ID"], SecretAccessKey: s3Env["AWS_SECRET_ACCESS_KEY"]}, nil
+		})})
+	bucket := "lake"
+	_, err := client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &bucket})
+	var mine *types.BucketAlreadyOwnedByYou
+	if errors.As(err, &mine) {
+		return nil
+	}
+	return err
 }
 
 func makeContainer(ctx context.Context, address string) error {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the engines that judge our tables, with package clients only (pip, npm, mvn).
+# Install the engines that judge our tables, with package clients only (pip, npm, mvn, go).
 #
 #   setup.sh [DIR]        default: $ORACLE_DIR, else .cache/oracle of the repository
 #
@@ -17,7 +17,7 @@
 #   PYSPARK_VERSION   default 3.5.3
 #   MAVEN_REPO_LOCAL  default ~/.m2/repository
 #   PYTHON            default python3
-# Needs python3 (3.9 - 3.11) with venv, mvn, and a Java 11 or 17 development kit.
+# Needs go, python3 (3.9 - 3.11) with venv, mvn, and a Java 11 or 17 development kit.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -41,7 +41,7 @@ venv() { # name package...
   echo "$*" >"$stamp"
 }
 
-for tool in "$python" mvn java javac; do
+for tool in go "$python" mvn java javac; do
   command -v "$tool" >/dev/null || fail "$tool is not installed"
 done
 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(11|17)[."]' \

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -158,8 +159,8 @@ func (u *s3Parts) abort(ctx context.Context) error {
 
 func (s *s3Store) list(ctx context.Context, prefix string, folders bool, after string) (page, error) {
 	in := &s3.ListObjectsV2Input{Bucket: &s.bucket}
-	if prefix != "" {
-		in.Prefix = &prefix
+	if wide := listable(prefix); wide != "" {
+		in.Prefix = &wide
 	}
 	if folders {
 		in.Delimiter = aws.String("/")
@@ -179,6 +180,7 @@ func (s *s3Store) list(ctx context.Context, prefix string, folders bool, after s
 	for _, f := range out.CommonPrefixes {
 		p.objects = append(p.objects, info{key: aws.ToString(f.Prefix)})
 	}
+	p.objects = slices.DeleteFunc(p.objects, func(o info) bool { return !strings.HasPrefix(o.key, prefix) })
 	p = p.sorted()
 	if aws.ToBool(out.IsTruncated) {
 		if p.next = aws.ToString(out.NextContinuationToken); p.next == "" {
@@ -186,6 +188,16 @@ func (s *s3Store) list(ctx context.Context, prefix string, folders bool, after s
 		}
 	}
 	return p, nil
+}
+
+// listable is the prefix that a store is asked to list: MinIO takes "." and ".." at a
+// prefix's end for folders, and refuses them.
+func listable(prefix string) string {
+	cut := strings.LastIndexByte(prefix, '/') + 1
+	if last := prefix[cut:]; last == "." || last == ".." {
+		return prefix[:cut]
+	}
+	return prefix
 }
 
 // delete gets the same answer whether there was an object or not.
