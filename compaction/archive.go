@@ -58,9 +58,10 @@ func keepMax(keepMin int) int { return keepMin + max(1, keepMin/keepMaxShare) }
 // there are no more than KeepMax completed writes. Of the writes the oldest go,
 // with the cleans and rollbacks before the last of them. What stays: all from the
 // last write before the oldest pending instant on; all from the first savepoint
-// on; restores and indexing; replacecommits that hide files which are still there
+// on; all from the last write before the oldest unsettled one on, unless that is "";
+// restores and indexing; replacecommits that hide files which are still there
 // (replaced); and the last clean, which says how far back the table can be read.
-func PlanArchive(instants []timeline.Instant, replaced map[hudi.Time]bool, p ArchivePolicy) []timeline.Instant {
+func PlanArchive(instants []timeline.Instant, replaced map[hudi.Time]bool, unsettled hudi.Time, p ArchivePolicy) []timeline.Instant {
 	if p.Off || len(instants) <= max(p.KeepMin, p.KeepMax) {
 		return nil
 	}
@@ -75,7 +76,7 @@ func PlanArchive(instants []timeline.Instant, replaced map[hudi.Time]bool, p Arc
 		return nil
 	}
 	writes = writes[:len(writes)-p.KeepMin]
-	stays := firstToStay(instants, replaced)
+	stays := firstToStay(instants, replaced, unsettled)
 	n := len(writes)
 	for n > 0 && stays != "" && !writes[n-1].Time.Before(stays) {
 		n--
@@ -105,11 +106,11 @@ func PlanArchive(instants []timeline.Instant, replaced map[hudi.Time]bool, p Arc
 
 // firstToStay is the oldest instant that has to stay, with all after it; "" when
 // none has to.
-func firstToStay(instants []timeline.Instant, replaced map[hudi.Time]bool) hudi.Time {
+func firstToStay(instants []timeline.Instant, replaced map[hudi.Time]bool, unsettled hudi.Time) hudi.Time {
 	var last hudi.Time // the last completed write
 	for _, i := range instants {
 		switch {
-		case !i.Done():
+		case !i.Done(), unsettled != "" && !i.Time.Before(unsettled):
 			// Hudi's readers take what is before the timeline for completed, so
 			// that there must be a completed write before it.
 			return cmp.Or(last, i.Time)
@@ -125,14 +126,14 @@ func firstToStay(instants []timeline.Instant, replaced map[hudi.Time]bool) hudi.
 // NextArchival are the instants that an archival of a table as it is would move.
 func NextArchival(ctx context.Context, v *table.View, p ArchivePolicy) ([]timeline.Instant, error) {
 	instants := v.Instants()
-	if len(PlanArchive(instants, nil, p)) == 0 {
+	if len(PlanArchive(instants, nil, "", p)) == 0 {
 		return nil, nil
 	}
 	replaced, err := v.Replaced(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return PlanArchive(instants, replaced, p), nil
+	return PlanArchive(instants, replaced, v.Table().Unsettled(), p), nil
 }
 
 // Archive moves old instants to the archive, if there are more than the policy

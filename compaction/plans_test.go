@@ -151,6 +151,7 @@ func TestPlanArchive(t *testing.T) {
 	for _, c := range []struct {
 		name, timeline, want string
 		replaced             []int
+		unsettled            hudi.Time
 		min, max             int
 	}{
 		{name: "few enough", timeline: "1d 2d 3d 4d", min: 2, max: 4},
@@ -163,6 +164,9 @@ func TestPlanArchive(t *testing.T) {
 		{name: "nothing from the last write before a pending one on", timeline: "1d 2d 3d 4p? 5d 6d 7d", min: 2, max: 4, want: "1d 2d"},
 		{name: "nor before a pending clean", timeline: "1d 2n? 3d 4d 5d 6d 7d", min: 2, max: 4},
 		{name: "the first is pending", timeline: "1d? 2d 3d 4d 5d 6d", min: 2, max: 4},
+		{name: "nothing from the last write before an unsettled one on", timeline: "1d 2d 4b 5d 6d 7d 8d", unsettled: at(3), min: 2, max: 4, want: "1d"},
+		{name: "all are younger than the unsettled one", timeline: "4b 5d 6d 7d 8d 9d 10d", unsettled: at(3), min: 2, max: 4},
+		{name: "all are older than the unsettled one", timeline: "1d 2d 3d 4d 5d 6d", unsettled: at(9), min: 2, max: 4, want: "1d 2d 3d 4d"},
 		{name: "a replacecommit that hides files", timeline: "1d 2r 3d 4d 5d 6d", replaced: []int{2}, min: 2, max: 4, want: "1d"},
 		{name: "one that hides none", timeline: "1d 2r 3d 4d 5d 6d", min: 2, max: 4, want: "1d 2r 3d 4d"},
 		{name: "a max below the min is the min", timeline: "1d 2d 3d", min: 2, max: 1, want: "1d"},
@@ -173,13 +177,13 @@ func TestPlanArchive(t *testing.T) {
 			for _, h := range c.replaced {
 				replaced[at(h)] = true
 			}
-			got := compaction.PlanArchive(timelineOf(c.timeline), replaced, compaction.ArchivePolicy{KeepMin: c.min, KeepMax: c.max})
+			got := compaction.PlanArchive(timelineOf(c.timeline), replaced, c.unsettled, compaction.ArchivePolicy{KeepMin: c.min, KeepMax: c.max})
 			if want := timelineOf(c.want); !slices.EqualFunc(got, want, timeline.Instant.Same) {
 				t.Errorf("got  %v\nwant %v", got, want)
 			}
 		})
 	}
-	if got := compaction.PlanArchive(timelineOf("1d 2d 3d"), nil, compaction.ArchivePolicy{KeepMin: 1, KeepMax: 1, Off: true}); got != nil {
+	if got := compaction.PlanArchive(timelineOf("1d 2d 3d"), nil, "", compaction.ArchivePolicy{KeepMin: 1, KeepMax: 1, Off: true}); got != nil {
 		t.Errorf("off: %v", got)
 	}
 }
@@ -200,7 +204,7 @@ func TestPlanArchiveBounds(t *testing.T) {
 			words = slices.DeleteFunc(words, func(w string) bool { return strings.HasSuffix(w, "s") })
 		}
 		all := timelineOf(strings.Join(words, " "))
-		old := compaction.PlanArchive(all, nil, compaction.ArchivePolicy{KeepMin: 5, KeepMax: 8})
+		old := compaction.PlanArchive(all, nil, "", compaction.ArchivePolicy{KeepMin: 5, KeepMax: 8})
 		gone := map[hudi.Time]bool{}
 		for _, i := range old {
 			gone[i.Time] = true

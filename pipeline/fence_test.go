@@ -77,25 +77,9 @@ func fenceAt(t *testing.T, k int, freeze bool) bool {
 	w.check("before")
 	w.round(30)
 	first, next := w.host(freeze), w.host(false)
-	n, at := 0, storagetest.Op{}
-	stopped := first.StopAt(func(op storagetest.Op) bool {
-		if op.Kind != storagetest.Put && op.Kind != storagetest.Commit && op.Kind != storagetest.Delete {
-			return false
-		}
-		n++
-		at = op
-		return n == k
-	})
-	ended := make(chan error, 1)
-	go func() {
-		_, err := w.ingest(first.driver)
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		w.must(nil, err)
+	at, ended := w.stopAt(first, k)
+	if ended == nil {
 		return false
-	case <-stopped:
 	}
 	what := fmt.Sprintf("stopped before write %d, %s, with its clock %v", k, at, freeze)
 	w.standBy(next, first)
@@ -119,6 +103,72 @@ func fenceAt(t *testing.T, k int, freeze bool) bool {
 	w.round(20)
 	w.must(w.ingest(next.driver))
 	w.check(what + ": in the end")
+	w.nothingLeft()
+	return true
+}
+
+// stopAt has an ingest of h stop before its k-th write, and says which that is. What
+// the ingest ends with comes from the channel; nil when it ended before.
+func (w *world) stopAt(h host, k int) (storagetest.Op, <-chan error) {
+	n, at := 0, storagetest.Op{}
+	stopped := h.StopAt(func(op storagetest.Op) bool {
+		if op.Kind != storagetest.Put && op.Kind != storagetest.Commit && op.Kind != storagetest.Delete {
+			return false
+		}
+		n++
+		at = op
+		return n == k
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.ingest(h.driver)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		w.must(nil, err)
+		return at, nil
+	case <-stopped:
+		return at, ended
+	}
+}
+
+// The same with a writer that also compacts, cleans and archives, so that the
+// timeline soon has moved past what it was about to write when its clock stood still.
+func TestFencingOfServices(t *testing.T) {
+	for i, freeze := range []bool{true, false} {
+		for k := 1 + i*7; fenceKept(t, k, freeze); k += *stride {
+		}
+	}
+}
+
+func fenceKept(t *testing.T, k int, freeze bool) bool {
+	t.Helper()
+	w := kept(t, 11)
+	w.maxRows = 12
+	for range 4 {
+		w.round(15)
+		w.must(w.ingest(w.host(false).driver))
+		w.latest("before")
+	}
+	w.round(30)
+	first, next := w.host(freeze), w.host(false)
+	at, ended := w.stopAt(first, k)
+	if ended == nil {
+		return false
+	}
+	what := fmt.Sprintf("stopped before write %d, %s, with its clock %v", k, at, freeze)
+	w.standBy(next, first)
+	w.latest(what + ": the second has taken over")
+	first.Continue()
+	if err := <-ended; err != nil && !errors.Is(err, table.ErrLost) && !errors.Is(err, table.ErrHeld) && !errors.Is(err, table.ErrConflict) && !errors.Is(err, storage.ErrNotExist) {
+		t.Fatalf("%s: it ended with %v", what, err)
+	}
+	for range 2 {
+		w.round(20)
+		w.must(w.ingest(next.driver))
+		w.latest(what + ": and it went on")
+	}
 	w.nothingLeft()
 	return true
 }

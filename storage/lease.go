@@ -401,6 +401,9 @@ func (h *Lease) Doubt() {
 	h.doubt = true
 }
 
+// Lent implements Lock.
+func (h *Lease) Lent() bool { return true }
+
 func (h *Lease) doubted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

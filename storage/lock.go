@@ -28,6 +28,9 @@ type Lock interface {
 	// Doubt says that something which was sent under the lock may still take
 	// effect. A lock that is only lent is then not let go by Close, but runs out.
 	Doubt()
+	// Lent says that another may get the lock while its holder lives, but is stopped:
+	// what the holder was about to send may then arrive late.
+	Lent() bool
 }
 
 // NoLock is a Lock that keeps nobody out and is always valid: for a store without
@@ -45,6 +48,9 @@ func (NoLock) Held() context.Context { return context.Background() }
 
 // Doubt implements Lock.
 func (NoLock) Doubt() {}
+
+// Lent implements Lock.
+func (NoLock) Lent() bool { return false }
 
 // Close implements Lock.
 func (NoLock) Close() error { return nil }

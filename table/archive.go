@@ -50,6 +50,9 @@ func (t *Table) Archive(ctx context.Context, instants []timeline.Instant) (Archi
 		t.own.add(s.Time)
 	}
 	t.mu.Unlock()
+	if err := t.dropUndone(ctx, instants); err != nil {
+		return done, fmt.Errorf("archive: %w", err)
+	}
 	if err := t.bucket.Confirm(ctx); err != nil {
 		return done, fmt.Errorf("archive: %w", err)
 	}

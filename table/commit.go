@@ -247,7 +247,7 @@ func (x *Txn) checkForeign(ctx context.Context) (known, error) {
 		return known{}, err
 	}
 	now := known{look: x.table.nextLook()}
-	if now.instants, err = x.table.list(ctx); err != nil {
+	if now.instants, err = x.table.settled(ctx, x.table.disown); err != nil {
 		return known{}, err
 	}
 	own, ok := find(now.instants, x.instant)

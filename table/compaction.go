@@ -373,6 +373,11 @@ func (c *Compaction) leave() {
 func (t *Table) disown(at hudi.Time) {
 	t.viewing.Lock()
 	defer t.viewing.Unlock()
+	t.disownHere(at)
+}
+
+// disownHere is disown for who holds t.viewing.
+func (t *Table) disownHere(at hudi.Time) {
 	t.view = nil
 	t.mu.Lock()
 	defer t.mu.Unlock()

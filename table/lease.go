@@ -120,5 +120,8 @@ func (g *gate) Held() context.Context { return g.get().Held() }
 // Doubt implements storage.Lock.
 func (g *gate) Doubt() { g.get().Doubt() }
 
+// Lent implements storage.Lock.
+func (g *gate) Lent() bool { return g.get().Lent() }
+
 // Close implements storage.Lock: the lease is its holder's to close.
 func (g *gate) Close() error { return nil }

@@ -24,7 +24,7 @@ func (t *Table) View(ctx context.Context) (*View, error) {
 func (t *Table) look(ctx context.Context) (*View, error) {
 	k := known{look: t.nextLook(), at: t.now()}
 	var err error
-	if k.instants, err = t.list(ctx); err != nil {
+	if k.instants, err = t.settled(ctx, t.disownHere); err != nil {
 		return nil, err
 	}
 	t.keep(k)

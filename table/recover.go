@@ -39,14 +39,8 @@ func (t *Table) Recover(ctx context.Context) ([]timeline.Instant, error) {
 	if err != nil {
 		return compacted, err
 	}
-	instants, err := t.list(ctx)
-	if err == nil {
-		var late []timeline.Instant
-		if late, err = t.takeBackLate(ctx, instants); len(late) > 0 {
-			compacted = append(compacted, late...)
-			instants, err = t.list(ctx)
-		}
-	}
+	instants, late, err := t.recoverLate(ctx)
+	compacted = append(compacted, late...)
 	if err != nil {
 		return compacted, err
 	}
@@ -67,43 +61,6 @@ func (t *Table) Recover(ctx context.Context) ([]timeline.Instant, error) {
 		return rolled, err
 	}
 	return rolled, t.removeOrphans(ctx)
-}
-
-// takeBackLate removes the completed files of writes that a completed rollback took
-// back: they arrived after it. Their writer was stopped between asking for its lease
-// and sending, for longer than the lease stood. Nothing of such a write is left but
-// that file, which readers would look for the rest of.
-func (t *Table) takeBackLate(ctx context.Context, instants []timeline.Instant) (late []timeline.Instant, err error) {
-	for _, r := range instants {
-		if !r.Done() || r.Action != commitmeta.ActionRollback {
-			continue
-		}
-		name, err := instantName(timeline.Instant{Time: r.Time, Action: r.Action, State: timeline.Requested})
-		if err != nil {
-			return late, err
-		}
-		data, err := t.bucket.ReadAll(ctx, name, instantLimit)
-		if errors.Is(err, storage.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return late, err
-		}
-		p, err := commitmeta.DecodeRollbackPlan(data)
-		if err != nil {
-			continue // completed, and not of ours
-		}
-		i, ok := find(instants, p.Target.Time)
-		if !ok || !i.Done() || !i.Writes() || !i.Time.Before(r.Time) || i.Modified.Before(r.Modified) {
-			continue
-		}
-		if err := t.uncommit(ctx, i); err != nil {
-			return late, err
-		}
-		t.disown(i.Time)
-		late = append(late, i)
-	}
-	return late, nil
 }
 
 // recoverServices does what must not be done beside a running compaction of

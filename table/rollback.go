@@ -86,6 +86,7 @@ func (t *Table) finish(ctx context.Context, r *rollback) error {
 	if err := t.putRollback(ctx, r, timeline.Completed, data); err != nil {
 		return err
 	}
+	t.remember(r.target.Time, undone{by: r.at, files: r.files})
 	return t.removeFolder(ctx, tempFolder+string(r.target.Time)+"/")
 }
 

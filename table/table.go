@@ -91,6 +91,8 @@ type Table struct {
 	changed []change             // files added or removed since the last view
 	folders map[string]bool      // partitions known to have a metafile
 	plans   map[hudi.Time]*plans // pending plans, which never change
+	// undone are the writes that rollbacks of the timeline took back, by their instants.
+	undone map[hudi.Time]undone
 	// archives is the number of the archive's last file, 0 when that is not known, or
 	// when the last archival did not come to its end.
 	archives int

@@ -130,6 +130,9 @@ func (l *lock) Held() context.Context { return context.Background() }
 // Doubt implements storage.Lock.
 func (l *lock) Doubt() {}
 
+// Lent implements storage.Lock.
+func (l *lock) Lent() bool { return false }
+
 // Close implements io.Closer; only the first call does anything.
 func (l *lock) Close() error {
 	if err := l.file.Truncate(0); errors.Is(err, os.ErrClosed) {
