@@ -59,7 +59,7 @@ func (t *Table) BeginCompaction(ctx context.Context, at hudi.Time) (c *Compactio
 	if !ok {
 		return c, notPending(at)
 	}
-	if err := t.rollBackCompaction(ctx, i, c.plan); err != nil {
+	if err := t.rollBackCompaction(ctx, i, c.plan, c.lock); err != nil {
 		return c, err
 	}
 	return c, c.start(ctx, t, at)
@@ -220,8 +220,10 @@ func (c *Compaction) Commit(ctx context.Context, b commitmeta.Body) error {
 		return fmt.Errorf("commit compaction %s: %w", x.instant, err)
 	}
 	// The commit stands. What stays of the rest is Recover's to remove.
-	c.clean(ctx)
-	_ = x.table.removeFolder(ctx, tempFolder+string(x.instant)+"/")
+	if !c.lock.Lent() || x.table.removeStrays(ctx, x.instant, x.paths()) == nil {
+		c.clean(ctx)
+		_ = x.table.removeFolder(ctx, tempFolder+string(x.instant)+"/")
+	}
 	c.leave()
 	return c.lock.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -106,8 +107,11 @@ func (t *Table) Beats(ctx context.Context, at hudi.Time) (bool, error) {
 
 // rollBackCompaction removes what a dead executor left of a compaction: its base
 // files by their markers and by listing, then the inflight file. The plan stays
-// valid. The caller holds the lock; ErrBusy when another engine's executor lives.
-func (t *Table) rollBackCompaction(ctx context.Context, i timeline.Instant, p commitmeta.CompactionPlan) error {
+// valid. Where locks are lent the base files stay, with their markers, until the
+// compaction is completed: the executor may be no more than stopped, right before it
+// completes the compaction with them.
+// The caller holds the lock; ErrBusy when another engine's executor lives.
+func (t *Table) rollBackCompaction(ctx context.Context, i timeline.Instant, p commitmeta.CompactionPlan, lock storage.Lock) error {
 	if i.State != timeline.Inflight {
 		return nil
 	}
@@ -117,6 +121,10 @@ func (t *Table) rollBackCompaction(ctx context.Context, i timeline.Instant, p co
 	}
 	if living {
 		return hinted(ErrBusy, fmt.Sprintf("let it finish, or wait %s after its end", heartbeatOver), "another engine runs compaction %s", i.Time)
+	}
+	if lock.Lent() {
+		defer t.disown(i.Time)
+		return t.endRun(ctx, i)
 	}
 	return t.removeRun(ctx, i, p)
 }
@@ -155,15 +163,54 @@ func (t *Table) removeRun(ctx context.Context, i timeline.Instant, p commitmeta.
 	if err := t.removeFolder(ctx, tempFolder+string(i.Time)+"/"); err != nil {
 		return err
 	}
+	return t.endRun(ctx, i)
+}
+
+// endRun makes an inflight compaction a planned one.
+func (t *Table) endRun(ctx context.Context, i timeline.Instant) error {
 	if err := t.removeInstant(ctx, i, timeline.Inflight); err != nil {
 		return err
 	}
 	return t.bucket.DeleteIfExists(ctx, heartbeatFolder+string(i.Time))
 }
 
+// removeStrays removes the base files of a completed compaction that runs wrote which
+// did not complete it; stay are those that its commit names.
+func (t *Table) removeStrays(ctx context.Context, at hudi.Time, stay []string) error {
+	files, err := t.marked(ctx, at)
+	if err != nil {
+		return err
+	}
+	for _, f := range uniq(files) {
+		if n, err := hudi.ParseBaseFileName(f.name); err != nil || n.Instant != at || slices.Contains(stay, f.object()) {
+			continue
+		}
+		if err := t.bucket.DeleteIfExists(ctx, f.object()); err != nil {
+			return err
+		}
+		t.tell(at, change{partition: f.partition, file: hudi.File{Name: f.name}, removed: true})
+	}
+	return nil
+}
+
+// named are the files that a completed write names.
+func (t *Table) named(ctx context.Context, i timeline.Instant) ([]string, error) {
+	b, err := t.body(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, stats := range b.Stats {
+		for k := range stats {
+			files = append(files, stats[k].Path)
+		}
+	}
+	return files, nil
+}
+
 // recoverCompactions rolls back what dead executors left, and says which. One
 // that lives, in another engine, stays.
-func (t *Table) recoverCompactions(ctx context.Context, instants []timeline.Instant) ([]timeline.Instant, error) {
+func (t *Table) recoverCompactions(ctx context.Context, instants []timeline.Instant, lock storage.Lock) ([]timeline.Instant, error) {
 	var rolled []timeline.Instant
 	for _, i := range instants {
 		if i.Action != commitmeta.ActionCompaction || i.Done() {
@@ -177,7 +224,7 @@ func (t *Table) recoverCompactions(ctx context.Context, instants []timeline.Inst
 		}
 		p, err := t.CompactionPlan(ctx, i.Time)
 		if err == nil {
-			err = t.rollBackCompaction(ctx, i, p)
+			err = t.rollBackCompaction(ctx, i, p, lock)
 		}
 		if errors.Is(err, ErrBusy) || errors.Is(err, ErrNotPending) {
 			continue

@@ -181,3 +181,73 @@ func TestDataLate(t *testing.T) {
 		t.Errorf("unsettled under a lock that is not lent: %s", at)
 	}
 }
+
+// An executor of a compaction that was stopped right before it completed it, where
+// another may have the lock meanwhile: it completes it with the files that it wrote, or
+// the other one does with his, and there is one base file then.
+func TestCompactionLate(t *testing.T) {
+	ctx := t.Context()
+	planned := func(t *testing.T) (d *mem.Driver, next *table.Table, at hudi.Time, complete func() error) {
+		t.Helper()
+		d, c := mem.New(nil), newClock()
+		o := table.Options{Clock: c.Now}
+		first := must[*table.Table](t)(table.Create(ctx, bucketOf(lending{d}), table.CreateOptions{Name: "docs", PartitionField: "pt"}, o))
+		lease(t, first)
+		must[hudi.Time](t)(commitBases(ctx, first, 1))
+		appendLog(t, first, 1)
+		at = must[hudi.Time](t)(first.Schedule(ctx, planOf(sliceOf(t, viewOf(t, first), 1))))
+		b := must[commitmeta.Body](t)(compacted(ctx, must[*table.Compaction](t)(first.BeginCompaction(ctx, at)), "0-1-0"))
+		content, err := commitmeta.Encode(hudi.Version6, b)
+		must[any](t)(nil, err)
+		next = must[*table.Table](t)(table.Open(ctx, bucketOf(lending{d}), o))
+		lease(t, next)
+		if rolled := must[[]timeline.Instant](t)(next.Recover(ctx)); len(rolled) != 1 || rolled[0].Time != at {
+			t.Fatalf("rolled back %v", rolled)
+		}
+		return d, next, at, func() error {
+			_, err := bucketOf(d).PutIfAbsent(ctx, ".hoodie/"+string(at)+".commit", content)
+			return err
+		}
+	}
+	// whole says that the slice is of the compaction, has one base file and nothing
+	// beside it, and that it can be written to.
+	whole := func(t *testing.T, what, token string, d *mem.Driver, next *table.Table, at hudi.Time) {
+		t.Helper()
+		again := must[*table.Table](t)(table.Open(ctx, bucketOf(lending{d}), options()))
+		lease(t, again)
+		must[[]timeline.Instant](t)(again.Recover(ctx))
+		for _, tb := range []*table.Table{next, again} {
+			s := sliceOf(t, viewOf(t, tb), 1)
+			if s.Instant != at || s.Compacting != "" || !strings.Contains(s.Base.Name, "_"+token+"_") {
+				t.Errorf("%s: the slice is %+v", what, s)
+			}
+		}
+		for _, name := range names(t, d, "pt=1/") {
+			if n, err := hudi.ParseBaseFileName(strings.TrimPrefix(name, "pt=1/")); err == nil && n.Instant == at && n.Token != token {
+				t.Errorf("%s: %s is there", what, name)
+			}
+		}
+		if left := names(t, d, ".hoodie/."); len(left) > 0 {
+			t.Errorf("%s: left over: %v", what, left)
+		}
+		appendLog(t, again, 1)
+	}
+
+	d, next, at, complete := planned(t)
+	must[any](t)(nil, complete())
+	whole(t, "it comes at once", "0-1-0", d, next, at)
+
+	d, next, at, complete = planned(t)
+	run := must[*table.Compaction](t)(next.BeginCompaction(ctx, at))
+	b := must[commitmeta.Body](t)(compacted(ctx, run, "0-2-0"))
+	must[any](t)(nil, complete())
+	wantErr(t, "it comes while another runs", run.Commit(ctx, b), table.ErrConflict)
+	must[any](t)(nil, run.Abort(ctx))
+	whole(t, "it comes while another runs", "0-1-0", d, next, at)
+
+	d, next, at, complete = planned(t)
+	run = must[*table.Compaction](t)(next.BeginCompaction(ctx, at))
+	must[any](t)(nil, run.Commit(ctx, must[commitmeta.Body](t)(compacted(ctx, run, "0-2-0"))))
+	wantErr(t, "it comes after another run", complete(), storage.ErrExist)
+	whole(t, "it comes after another run", "0-2-0", d, next, at)
+}

@@ -81,7 +81,7 @@ func (t *Table) recoverServices(ctx context.Context) (rolled []timeline.Instant,
 	if err != nil {
 		return nil, err
 	}
-	return t.recoverCompactions(ctx, instants)
+	return t.recoverCompactions(ctx, instants, lock)
 }
 
 // recoverInstants finishes rollbacks, then rolls back what is pending.
@@ -272,10 +272,8 @@ func (t *Table) removeOrphans(ctx context.Context) error {
 		}
 	}
 	for _, at := range gone {
-		if !v.Committed(at) {
-			if err := t.removeMarked(ctx, at); err != nil {
-				return err
-			}
+		if err := t.removeMarked(ctx, v, at); err != nil {
+			return err
 		}
 		if err := t.removeFolder(ctx, tempFolder+string(at)+"/"); err != nil {
 			return err
@@ -289,8 +287,20 @@ func (t *Table) removeOrphans(ctx context.Context) error {
 
 // removeMarked removes the files that markers name of an instant that was never
 // completed and is off the timeline, whoever took it off. Left alone they
-// would come alive when the timeline has moved past it.
-func (t *Table) removeMarked(ctx context.Context, at hudi.Time) error {
+// would come alive when the timeline has moved past it. Of a completed compaction
+// they are those of runs that did not complete it.
+func (t *Table) removeMarked(ctx context.Context, v *View, at hudi.Time) error {
+	if v.Committed(at) {
+		i, ok := find(v.instants, at)
+		if !ok || i.Action != commitmeta.ActionCommit || !t.gate.Lent() {
+			return nil
+		}
+		stay, err := t.named(ctx, i)
+		if err != nil {
+			return err
+		}
+		return t.removeStrays(ctx, at, stay)
+	}
 	files, err := t.marked(ctx, at)
 	if err != nil {
 		return err
