@@ -83,12 +83,16 @@ func starter(k engineKind) func() (*engine, error) {
 	}
 }
 
-func startEngine(k engineKind) (*engine, error) {
-	dir := os.Getenv("ORACLE_DIR")
-	if dir == "" {
-		dir = "../.cache/oracle"
+// oracleDir is where setup.sh installed the engines.
+func oracleDir() string {
+	if dir := os.Getenv("ORACLE_DIR"); dir != "" {
+		return dir
 	}
-	dir, err := filepath.Abs(dir)
+	return "../.cache/oracle"
+}
+
+func startEngine(k engineKind) (*engine, error) {
+	dir, err := filepath.Abs(oracleDir())
 	if err != nil {
 		return nil, err
 	}

