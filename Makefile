@@ -20,6 +20,7 @@ STAGE := $(BIN)/stage
 RUN = $(STAGE) -results $(RESULTS)
 
 PKGS ?= ./...
+UNIT_PKGS ?= $(PKGS)
 FUZZTIME ?= 60s
 FUZZSMOKE ?= 3s
 BENCH ?= .
@@ -104,7 +105,7 @@ lint-only: $(LINT)
 	$(LINT) run --build-tags oracle $(PKGS)
 
 unit: $(STAGE)
-	@$(RUN) -name unit -json -- go test -json -count=1 -timeout 20m $(TEST_FLAGS) $(PKGS)
+	@$(RUN) -name unit -json -- go test -json -count=1 -timeout 20m $(TEST_FLAGS) $(UNIT_PKGS)
 
 # Not the tests that start the binary, which is built without the detector, nor
 # those of the source text, which run no code of ours.
