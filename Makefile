@@ -20,7 +20,6 @@ STAGE := $(BIN)/stage
 RUN = $(STAGE) -results $(RESULTS)
 
 PKGS ?= ./...
-UNIT_PKGS ?= $(PKGS)
 FUZZTIME ?= 60s
 FUZZSMOKE ?= 3s
 BENCH ?= .
@@ -105,7 +104,7 @@ lint-only: $(LINT)
 	$(LINT) run --build-tags oracle $(PKGS)
 
 unit: $(STAGE)
-	@$(RUN) -name unit -json -- go test -json -count=1 -timeout 20m $(TEST_FLAGS) $(UNIT_PKGS)
+	@$(RUN) -name unit -json -- go test -json -count=1 -timeout 20m $(TEST_FLAGS) $(PKGS)
 
 # Not the tests that start the binary, which is built without the detector, nor
 # those of the source text, which run no code of ours.

@@ -161,7 +161,7 @@ func (r *run) merge(ctx context.Context, task int, s hudi.Slice) (commitmeta.Wri
 	if err != nil {
 		return commitmeta.WriteStat{}, err
 	}
-	if err := r.count(ctx, s, name, rows, &t); err != nil {
+	if err := r.count(ctx, s, hudi.File{Name: name, Size: o.Size}, rows, &t); err != nil {
 		return commitmeta.WriteStat{}, err
 	}
 	var logBytes int64
@@ -199,17 +199,17 @@ func (r *run) write(ctx context.Context, to io.Writer, name string, task int, s 
 
 // count compares what the stored file says of itself with what the base file
 // said and what the logs add and take away.
-func (r *run) count(ctx context.Context, s hudi.Slice, name string, rows int64, t *reader.Tally) (err error) {
-	in, err := r.c.View().Open(ctx, s.Partition, name)
+func (r *run) count(ctx context.Context, s hudi.Slice, merged hudi.File, rows int64, t *reader.Tally) (err error) {
+	in, err := r.c.View().Open(ctx, s.Partition, merged)
 	if err != nil {
 		return fmt.Errorf("read the merged file: %w", err)
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	f, err := basefile.Open(in, in.Size())
 	if err != nil {
-		return fmt.Errorf("read the merged file %q: %w", name, err)
+		return fmt.Errorf("read the merged file %q: %w", merged.Name, err)
 	}
-	return checkRows(name, f.Footer().Rows, rows, t)
+	return checkRows(merged.Name, f.Footer().Rows, rows, t)
 }
 
 // checkRows compares the rows in a file with those that were written and those

@@ -43,7 +43,7 @@ func newStore(t testing.TB) *store {
 	}
 	opened := new(atomic.Int64)
 	o := storage.Options{Observe: func(e storage.Event) {
-		if e.Op == "stat" && strings.HasSuffix(e.Name, ".parquet") {
+		if e.Op == "read" && strings.HasSuffix(e.Name, ".parquet") {
 			opened.Add(1)
 		}
 	}}

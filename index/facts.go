@@ -114,7 +114,7 @@ func (c *cache) store(name string, f *facts) {
 }
 
 func readFacts(ctx context.Context, v *table.View, s hudi.Slice) (*facts, error) {
-	r, err := v.Open(ctx, s.Partition, s.Base.Name)
+	r, err := v.Open(ctx, s.Partition, s.Base)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func TestEveryFaultIsReported(t *testing.T) {
 	t1 := s.commit(part{at: at("pt=a", "a-0"), records: []hudi.Record{live("k1", 1, "1-a"), live("k2", 1, "1-b")}},
 		part{at: at("pt=b", "b-0"), records: []hudi.Record{live("k3", 1, "1-a")}})
 	s.commit(part{at: at("pt=a", "a-0"), base: t1, version: 1, records: []hudi.Record{live("k1", 2, "2-a")}})
-	for _, kind := range []storagetest.Kind{storagetest.Read, storagetest.Stat, storagetest.List} {
+	for _, kind := range []storagetest.Kind{storagetest.Read, storagetest.List} {
 		n := 1
 		for ; s.faultAt(kind, n); n++ {
 		}

@@ -221,7 +221,7 @@ func (h *history) keys(ctx context.Context, p *part) (*basefile.KeySet, error) {
 // blocks hands the blocks of a part's change files on.
 func (h *history) blocks(ctx context.Context, p *part, each func(*logfile.Block) (bool, error)) error {
 	for _, name := range slices.Sorted(maps.Keys(p.stat.CDC)) {
-		r, err := h.view.Open(ctx, p.Partition, path.Base(name))
+		r, err := h.view.Open(ctx, p.Partition, hudi.File{Name: path.Base(name), Size: p.stat.CDC[name]})
 		if err != nil {
 			return fmt.Errorf("open change file: %w", err)
 		}

@@ -32,7 +32,7 @@ func TestEveryFaultIsReported(t *testing.T) {
 		},
 	}
 	for name, read := range ways {
-		for _, kind := range []storagetest.Kind{storagetest.Read, storagetest.Stat, storagetest.List} {
+		for _, kind := range []storagetest.Kind{storagetest.Read, storagetest.List} {
 			t.Run(name+"/"+string(kind), func(t *testing.T) {
 				n := 1
 				for ; f.faultAt(kind, n, read); n++ {

@@ -94,7 +94,7 @@ func (m *merger) blocks(ctx context.Context) (list []block, closers []io.Closer,
 		if name.CDC {
 			continue // change images of a rewritten base file: no rows of the slice
 		}
-		r, err := m.view.Open(ctx, m.slice.Partition, log.Name)
+		r, err := m.view.Open(ctx, m.slice.Partition, log)
 		if err != nil {
 			return list, closers, fmt.Errorf("open log file: %w", err)
 		}

@@ -225,7 +225,7 @@ func (m *merger) alive(ctx context.Context) error {
 
 // openBase opens the base file of a slice.
 func openBase(ctx context.Context, v *table.View, s hudi.Slice) (*basefile.File, file, error) {
-	r, err := v.Open(ctx, s.Partition, s.Base.Name)
+	r, err := v.Open(ctx, s.Partition, s.Base)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open base file: %w", err)
 	}

@@ -131,7 +131,7 @@ func TestRunFails(t *testing.T) {
 	if testing.Short() {
 		stride = 5
 	}
-	for _, kind := range []storagetest.Kind{storagetest.Read, storagetest.Stat, storagetest.List, storagetest.Put,
+	for _, kind := range []storagetest.Kind{storagetest.Read, storagetest.List, storagetest.Put,
 		storagetest.Create, storagetest.Write, storagetest.Commit, storagetest.Delete} {
 		n := 1
 		for ; failAt(t, kind, n); n += stride {

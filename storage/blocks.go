@@ -1,38 +1,58 @@
 package storage
 
-import "sync"
+import "context"
 
 // BlockReader is a Driver to which each read is a request, whatever its size.
 type BlockReader interface {
 	// BlockBytes is how many bytes a Reader asks for where it is asked for less; it
-	// holds up to heldBlocks such blocks. 0 asks for what is asked.
+	// holds such blocks as far as the Bucket's Cache has room. 0 asks for what is asked.
 	BlockBytes() int64
 }
 
-// heldBlocks is how many blocks a Reader holds: the end of a file, where its index
-// is, the place that is read, and those of one or two who read beside.
-const heldBlocks = 4
+// Opener is a BlockReader whose store says with what it reads which object that is of:
+// nothing has to be asked before the first read.
+type Opener interface {
+	BlockReader
+	// ReadFirst reads up to most bytes, at least one, from offset on, of the version that
+	// is there now, and describes that version. Fewer come at the object's end alone,
+	// none when offset is there or behind it. The time in the Object may be of whole
+	// seconds. The caller may keep and write to what it gets, which has no more
+	// capacity than most.
+	ReadFirst(ctx context.Context, name string, offset, most int64) ([]byte, Object, error)
+}
 
-// blocks reads an object block by block, and holds those that were used last. It may
-// be used concurrently.
+// blocks reads an object block by block, and has those that were used last held. It
+// may be used concurrently.
 type blocks struct {
 	direct      func(p []byte, offset int64) (int, error)
+	cache       *Cache
 	size, block int64
-
-	mu sync.Mutex
-	// held are the blocks, the one that was used last at the end.
-	held []*block
+	// skew is how much shorter the first block is than the others, so that the last one
+	// ends where the object does.
+	skew int64
+	// held are the blocks by number. Guarded by the Cache.
+	held map[int64]*block
 }
 
-// block is a part of an object. Its first user reads it, others wait.
-type block struct {
-	number int64
-	read   sync.Once
-	data   []byte
-	err    error
+// fit makes the size known. With end, the last block is a whole one.
+func (b *blocks) fit(size int64, end bool) {
+	b.size, b.skew = size, 0
+	if rest := size % b.block; end && rest > 0 {
+		b.skew = b.block - rest
+	}
 }
 
-// readAt reads within the object.
+// number is that of the block which has the byte at offset.
+func (b *blocks) number(offset int64) int64 { return (offset + b.skew) / b.block }
+
+// bounds are where a block begins and ends.
+func (b *blocks) bounds(number int64) (start, end int64) {
+	start = number*b.block - b.skew
+	return max(start, 0), min(start+b.block, b.size)
+}
+
+// readAt reads within the object. Where there is no room for a block, it asks for what
+// it was asked for.
 func (b *blocks) readAt(p []byte, offset int64) (int, error) {
 	if int64(len(p)) >= b.block {
 		return b.direct(p, offset)
@@ -40,54 +60,31 @@ func (b *blocks) readAt(p []byte, offset int64) (int, error) {
 	n := 0
 	for n < len(p) {
 		at := offset + int64(n)
-		data, err := b.get(at / b.block)
-		if err != nil {
+		one := b.cache.take(b, b.number(at))
+		if one == nil {
+			more, err := b.direct(p[n:], at)
+			return n + more, err
+		}
+		more, err := b.from(one, p[n:], at)
+		b.cache.done(one)
+		if n += more; err != nil {
 			return n, err
 		}
-		n += copy(p[n:], data[at%b.block:])
 	}
 	return n, nil
 }
 
-func (b *blocks) get(number int64) ([]byte, error) {
-	one := b.find(number)
+// from copies out of a block, which it reads if nobody has.
+func (b *blocks) from(one *block, p []byte, offset int64) (int, error) {
 	one.read.Do(func() {
-		start := number * b.block
-		one.data = make([]byte, min(b.block, b.size-start))
-		_, one.err = b.direct(one.data, start)
+		if one.data == nil {
+			one.data = make([]byte, one.size)
+		}
+		_, one.err = b.direct(one.data, one.start)
 	})
 	if one.err != nil {
-		b.forget(one)
+		b.cache.forget(one)
+		return 0, one.err
 	}
-	return one.data, one.err
-}
-
-// find gives the block of that number, new when it is not held.
-func (b *blocks) find(number int64) *block {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, one := range b.held {
-		if one.number == number {
-			b.held = append(append(b.held[:i:i], b.held[i+1:]...), one)
-			return one
-		}
-	}
-	one := &block{number: number}
-	if len(b.held) == heldBlocks {
-		b.held = b.held[1:]
-	}
-	b.held = append(b.held, one)
-	return one
-}
-
-// forget lets a block go that could not be read: the next reader tries anew.
-func (b *blocks) forget(gone *block) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, one := range b.held {
-		if one == gone {
-			b.held = append(b.held[:i:i], b.held[i+1:]...)
-			return
-		}
-	}
+	return copy(p, one.data[offset-one.start:]), nil
 }

@@ -15,6 +15,9 @@ type Options struct {
 	// Observe, when set, is called after every operation, on the goroutine
 	// that asked for it: for metrics and traces. It must be quick.
 	Observe func(Event)
+	// Cache holds what is read in blocks: one for several Buckets bounds them together.
+	// By default each has its own, of 32 MiB.
+	Cache *Cache
 }
 
 // Event is one finished operation of a Bucket.
@@ -38,6 +41,7 @@ type Event struct {
 type Bucket struct {
 	driver  Driver
 	observe func(Event)
+	cache   *Cache
 	locks   []Lock // what its writes are under
 }
 
@@ -45,7 +49,10 @@ type Bucket struct {
 func New(d Driver, o *Options) *Bucket {
 	b := &Bucket{driver: d}
 	if o != nil {
-		b.observe = o.Observe
+		b.observe, b.cache = o.Observe, o.Cache
+	}
+	if b.cache == nil {
+		b.cache = NewCache(0)
 	}
 	return b
 }

@@ -172,7 +172,7 @@ func TestReadVersionReadsAgainWhenOverwritten(t *testing.T) {
 }
 
 func TestReaderOfOneVersion(t *testing.T) {
-	b := storage.New(mem.New(nil), nil)
+	b := storage.New(mem.New(&mem.Options{Block: -1}), nil)
 	put := func() {
 		t.Helper()
 		if _, err := b.Put(t.Context(), "o", []byte("content")); err != nil {
@@ -309,7 +309,7 @@ func TestObserve(t *testing.T) {
 	if err := errors.Join(writeErr, commitErr, putErr, readErr, b.Delete(ctx, "p"), sweepErr); err != nil || missing == nil {
 		t.Fatal(err, missing)
 	}
-	want := []string{"create u", "write u", "commit u", "put p", "stat u", "read u", "stat gone!", "list ", "delete p", "sweep "}
+	want := []string{"create u", "write u", "commit u", "put p", "read u", "stat gone!", "list ", "delete p", "sweep "}
 	slices.Sort(ops)
 	slices.Sort(want)
 	if !slices.Equal(ops, want) || bytes != 3+4+3 {

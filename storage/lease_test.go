@@ -196,7 +196,7 @@ func TestLeaseWithLostAnswers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := mem.New(nil)
 				f := storagetest.Faults(d, storagetest.Fault{Kind: storagetest.Put, N: n, After: after}, storagetest.Fault{Kind: storagetest.Put, N: n + 1, After: after},
-					storagetest.Fault{Kind: storagetest.Stat, N: n + 1})
+					storagetest.Fault{Kind: storagetest.Read, N: n + 1})
 				a := newMachine(f, storagetest.ProcessOptions{})
 				held, err := a.Lock(t.Context(), "lock")
 				if n == 1 { // nor can it look whether it has it

@@ -12,33 +12,125 @@ import (
 // Reader reads one version of one object. It implements io.ReaderAt and
 // io.Closer and may be used concurrently. When the object is overwritten
 // meanwhile, reads fail with ErrChanged; when it is deleted, with ErrNotExist; but
-// for what it holds of that version: see BlockReader.
+// for what is held of that version: see Cache.
 type Reader struct {
 	object Object
 	// readAt is Driver.ReadAt with the context given to Open: io.ReaderAt has
 	// no place for one.
 	readAt func(p []byte, offset int64) (int, error)
+	// blocks are what readAt is of, where the store is read in blocks.
+	blocks *blocks
 	closed atomic.Bool
+}
+
+// OpenOptions are what the one who opens an object knows of it; the zero value is
+// nothing.
+type OpenOptions struct {
+	// Size is how large the object is likely to be, in bytes: no more is asked for at
+	// first. When it is not, that costs a request.
+	Size int64
+	// End says that the reading begins at the object's end, as that of Parquet does. It
+	// is of use with a Size.
+	End bool
 }
 
 // Open begins to read the object's present version. ctx governs every later
 // read of the Reader, since io.ReaderAt cannot take one.
 func (b *Bucket) Open(ctx context.Context, name string) (*Reader, error) {
+	return b.OpenKnown(ctx, name, OpenOptions{})
+}
+
+// OpenKnown is Open for who knows something of the object. Where the store can, it
+// reads the first block that will be asked for in place of asking for the size.
+func (b *Bucket) OpenKnown(ctx context.Context, name string, known OpenOptions) (*Reader, error) {
+	if d, ok := b.opener(); ok {
+		if r, err := b.openFirst(ctx, d, name, known); r != nil || err != nil {
+			return r, err
+		}
+	}
 	o, err := b.Stat(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return b.reader(ctx, o), nil
+	return b.reader(ctx, o, known.End), nil
 }
 
-func (b *Bucket) reader(ctx context.Context, o Object) *Reader {
-	direct := func(p []byte, offset int64) (int, error) {
+// opener is the driver, if a first read of it needs nothing asked before.
+func (b *Bucket) opener() (Opener, bool) {
+	d, ok := b.driver.(Opener)
+	return d, ok && d.BlockBytes() > 0
+}
+
+// openFirst opens by reading a block; no Reader means that there is no room for one.
+func (b *Bucket) openFirst(ctx context.Context, d Opener, name string, known OpenOptions) (*Reader, error) {
+	r := b.blockwise(ctx, d.BlockBytes())
+	most, offset := r.blocks.block, int64(0)
+	if known.Size > 0 {
+		r.blocks.fit(known.Size, known.End)
+		if known.End {
+			offset, _ = r.blocks.bounds(r.blocks.number(known.Size - 1))
+		}
+		most = min(most, known.Size-offset)
+	}
+	room := b.cache.reserve(r.blocks, most)
+	if room == nil {
+		return nil, nil
+	}
+	defer b.cache.done(room)
+	data, o, err := b.readFirst(ctx, d, name, offset, most)
+	if err != nil {
+		b.cache.forget(room)
+		return nil, err
+	}
+	r.object = o
+	r.blocks.fit(o.Size, known.End)
+	number := r.blocks.number(offset)
+	if start, end := r.blocks.bounds(number); start != offset || end != offset+int64(len(data)) {
+		data = nil // it is of another size, and its blocks lie elsewhere
+	}
+	b.cache.settle(room, number, data)
+	return r, nil
+}
+
+// readFirst is Opener.ReadFirst with what every operation of a Bucket has.
+func (b *Bucket) readFirst(ctx context.Context, d Opener, name string, offset, most int64) (data []byte, o Object, err error) {
+	err = b.do(ctx, "read", name, func() (int64, error) {
+		data, o, err = d.ReadFirst(ctx, name, offset, most)
+		return int64(len(data)), err
+	})
+	return data, o, err
+}
+
+// reader reads a version in blocks, where the store is one for that.
+func (b *Bucket) reader(ctx context.Context, o Object, end bool) *Reader {
+	if d, ok := b.driver.(BlockReader); ok && d.BlockBytes() > 0 {
+		r := b.blockwise(ctx, d.BlockBytes())
+		r.object = o
+		r.blocks.fit(o.Size, end)
+		return r
+	}
+	r := &Reader{object: o}
+	r.readAt = b.direct(ctx, r)
+	return r
+}
+
+// blockwise is a Reader that reads in blocks, of an object that is still to be told.
+func (b *Bucket) blockwise(ctx context.Context, size int64) *Reader {
+	r := &Reader{}
+	r.blocks = &blocks{direct: b.direct(ctx, r), cache: b.cache, block: size, held: map[int64]*block{}}
+	r.readAt = r.blocks.readAt
+	return r
+}
+
+// direct reads what it is asked for.
+func (b *Bucket) direct(ctx context.Context, r *Reader) func(p []byte, offset int64) (int, error) {
+	return func(p []byte, offset int64) (int, error) {
 		n := 0
-		err := b.do(ctx, "read", o.Name, func() (_ int64, err error) {
-			n, err = b.driver.ReadAt(ctx, o, p, offset)
+		err := b.do(ctx, "read", r.object.Name, func() (_ int64, err error) {
+			n, err = b.driver.ReadAt(ctx, r.object, p, offset)
 			if n < len(p) && (err == nil || errors.Is(err, io.EOF)) {
-				// The caller asked within the size that Stat gave.
-				err = fmt.Errorf("%d bytes at offset %d of %d: %w", n, offset, o.Size, io.ErrUnexpectedEOF)
+				// The caller asked within the object's size.
+				err = fmt.Errorf("%d bytes at offset %d of %d: %w", n, offset, r.object.Size, io.ErrUnexpectedEOF)
 			}
 			if n == len(p) {
 				err = nil
@@ -47,11 +139,6 @@ func (b *Bucket) reader(ctx context.Context, o Object) *Reader {
 		})
 		return n, err
 	}
-	d, ok := b.driver.(BlockReader)
-	if !ok || d.BlockBytes() <= 0 {
-		return &Reader{object: o, readAt: direct}
-	}
-	return &Reader{object: o, readAt: (&blocks{direct: direct, size: o.Size, block: d.BlockBytes()}).readAt}
 }
 
 // ReadAt implements io.ReaderAt. io.EOF comes bare.
@@ -87,7 +174,9 @@ func (r *Reader) Object() Object { return r.object }
 
 // Close ends the reading; later reads fail with os.ErrClosed.
 func (r *Reader) Close() error {
-	r.closed.Store(true)
+	if !r.closed.Swap(true) && r.blocks != nil {
+		r.blocks.cache.leave(r.blocks)
+	}
 	return nil
 }
 
@@ -113,16 +202,30 @@ func (b *Bucket) ReadVersion(ctx context.Context, name string, limit int64) ([]b
 }
 
 func (b *Bucket) readOnce(ctx context.Context, name string, limit int64) ([]byte, Object, error) {
-	o, err := b.Stat(ctx, name)
+	d, first := b.opener()
+	var (
+		o    Object
+		data []byte
+		err  error
+	)
+	if first {
+		data, o, err = b.readFirst(ctx, d, name, 0, max(1, min(d.BlockBytes(), limit)))
+	} else {
+		o, err = b.Stat(ctx, name)
+	}
 	if err != nil {
 		return nil, Object{}, err
 	}
 	if o.Size > limit {
 		return nil, Object{}, fmt.Errorf("read %q: %w: %d bytes, at most %d", name, ErrTooLarge, o.Size, limit)
 	}
-	data := make([]byte, o.Size)
-	if _, err := b.reader(ctx, o).ReadAt(data, 0); err != nil {
+	if int64(len(data)) == o.Size {
+		return data, o, nil
+	}
+	whole := make([]byte, o.Size)
+	n := copy(whole, data)
+	if _, err := b.direct(ctx, &Reader{object: o})(whole[n:], int64(n)); err != nil {
 		return nil, Object{}, err
 	}
-	return data, o, nil
+	return whole, o, nil
 }

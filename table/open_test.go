@@ -85,11 +85,11 @@ func TestCreateNonPartitioned(t *testing.T) {
 	if got := allSlices(t, v); len(got) != 1 || got[0].Partition != "" || got[0].Base.Size != 4 {
 		t.Errorf("%+v", got)
 	}
-	r, err := v.Open(ctx, "", base(x, 1))
+	r, err := v.Open(ctx, "", hudi.File{Name: base(x, 1)})
 	if err != nil || r.Size() != 4 {
 		t.Errorf("open: %v", err)
 	}
-	_, err = v.Open(ctx, "", "gone")
+	_, err = v.Open(ctx, "", hudi.File{Name: "gone"})
 	var hint *table.Error
 	if !errors.Is(err, storage.ErrNotExist) || !errors.As(err, &hint) {
 		t.Errorf("open what is gone: %v", err)

@@ -249,9 +249,11 @@ func (v *View) done(t hudi.Time) bool {
 	return completed
 }
 
-// Open opens a file of a partition. ctx governs the reading, too.
-func (v *View) Open(ctx context.Context, partition, name string) (*storage.Reader, error) {
-	r, err := v.table.bucket.Open(ctx, join(partition, name))
+// Open opens a file of a partition; its size may be 0 for unknown. ctx governs the
+// reading, too.
+func (v *View) Open(ctx context.Context, partition string, f hudi.File) (*storage.Reader, error) {
+	_, noBase := hudi.ParseBaseFileName(f.Name)
+	r, err := v.table.bucket.OpenKnown(ctx, join(partition, f.Name), storage.OpenOptions{Size: f.Size, End: noBase == nil})
 	if errors.Is(err, storage.ErrNotExist) {
 		return nil, &Error{Err: err, Hint: "the file was cleaned away or rolled back since the view was made: take a new view"}
 	}

@@ -104,7 +104,7 @@ func (w *world) unmerged(changes []string) {
 // operations are the rows of a log file's data blocks as "op key", in order.
 func (w *world) operations(v *table.View, partition, name string) []string {
 	w.t.Helper()
-	r, err := v.Open(w.t.Context(), partition, name)
+	r, err := v.Open(w.t.Context(), partition, hudi.File{Name: name})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -439,7 +439,7 @@ func TestFileNames(t *testing.T) {
 	if want := []string{fmt.Sprintf("a %s_0_0 %[1]s", x.Instant()), fmt.Sprintf("b %s_0_1 %[1]s", first)}; !slices.Equal(got, want) {
 		t.Fatalf("%v\nwant %v", got, want)
 	}
-	log, err := v.Open(t.Context(), "pt=a", path.Base(body.Stats["pt=a"][0].Path))
+	log, err := v.Open(t.Context(), "pt=a", hudi.File{Name: path.Base(body.Stats["pt=a"][0].Path)})
 	if err != nil {
 		t.Fatal(err)
 	}

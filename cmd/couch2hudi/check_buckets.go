@@ -94,7 +94,7 @@ func storedIDs(ctx context.Context, v *table.View) (ids []string, err error) {
 				continue
 			}
 			files++
-			some, err := keysOf(ctx, v, sampled{p, list[i].Base.Name})
+			some, err := keysOf(ctx, v, sampled{p, list[i].Base})
 			if err != nil && !errors.Is(err, storage.ErrNotExist) { // cleaned meanwhile
 				return nil, fmt.Errorf("%s/%s: %w", p, list[i].Base.Name, err)
 			}
@@ -108,7 +108,7 @@ func storedIDs(ctx context.Context, v *table.View) (ids []string, err error) {
 }
 
 func keysOf(ctx context.Context, v *table.View, s sampled) ([]string, error) {
-	r, err := v.Open(ctx, s.partition, s.name)
+	r, err := v.Open(ctx, s.partition, s.File)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,10 @@ type census struct {
 }
 
 // sampled is a base file to look into.
-type sampled struct{ partition, name string }
+type sampled struct {
+	partition string
+	hudi.File
+}
 
 // files looks at the table's files.
 func (c *checker) files(ctx context.Context, t *checkedTable) {
@@ -88,7 +91,7 @@ func count(ctx context.Context, v *table.View) (census, error) {
 			n.add(&list[i])
 		}
 		if i := slices.IndexFunc(list, func(s hudi.Slice) bool { return s.Base.Name != "" }); i >= 0 && len(n.sample) < someFiles {
-			n.sample = append(n.sample, sampled{p, list[i].Base.Name})
+			n.sample = append(n.sample, sampled{p, list[i].Base})
 		}
 	}
 	return n, nil
@@ -170,14 +173,14 @@ func (c *checker) footers(ctx context.Context, v *table.View, sample []sampled) 
 			continue // cleaned meanwhile
 		}
 		if err != nil {
-			c.fail("table.base", fmt.Errorf("%s/%s: %w", s.partition, s.name, err), "restore the file from a copy of the table")
+			c.fail("table.base", fmt.Errorf("%s/%s: %w", s.partition, s.Name, err), "restore the file from a copy of the table")
 			return
 		}
 		if codec == format.Zstd {
-			zstd = append(zstd, s.name)
+			zstd = append(zstd, s.Name)
 		}
 		if !bloom {
-			bare = append(bare, s.name)
+			bare = append(bare, s.Name)
 		}
 	}
 	if len(zstd) > 0 {
@@ -193,7 +196,7 @@ func (c *checker) footers(ctx context.Context, v *table.View, sample []sampled) 
 }
 
 func footer(ctx context.Context, v *table.View, s sampled) (codec format.CompressionCodec, bloom bool, err error) {
-	r, err := v.Open(ctx, s.partition, s.name)
+	r, err := v.Open(ctx, s.partition, s.File)
 	if err != nil {
 		return 0, false, err
 	}

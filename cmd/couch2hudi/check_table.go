@@ -41,7 +41,7 @@ func (t *checkedTable) close() {
 func (c *checker) table(ctx context.Context, cfg config.Config) *checkedTable {
 	t := &checkedTable{}
 	var err error
-	if t.bucket, t.url, err = openBucket(ctx, cfg.Table.Address()); err == nil {
+	if t.bucket, t.url, err = openBucket(ctx, cfg.Table.Address(), cfg.Memory); err == nil {
 		t.there, err = table.Exists(ctx, t.bucket)
 	}
 	if err != nil {

@@ -166,7 +166,7 @@ func asRouted(cfg config.Config, source changes.Source) (changes.Source, error) 
 }
 
 func tableThere(ctx context.Context, url string) (there bool, err error) {
-	b, _, err := openBucket(ctx, url)
+	b, _, err := openBucket(ctx, url, 0)
 	if err != nil {
 		return false, err
 	}

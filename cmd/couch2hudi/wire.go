@@ -278,8 +278,9 @@ func credentials(cfg config.Source) func(context.Context) (couchdb.Credentials, 
 }
 
 // openBucket opens the store in which the table of that URL lives, or is to live.
-// It is the one place for it: every command that opens a table comes here.
-func openBucket(ctx context.Context, text string) (*storage.Bucket, config.TableURL, error) {
+// It is the one place for it: every command that opens a table comes here. memory is
+// the process's budget for that table, 0 for the default.
+func openBucket(ctx context.Context, text string, memory config.Size) (*storage.Bucket, config.TableURL, error) {
 	u, err := config.ParseTableURL(text)
 	if err != nil {
 		return nil, u, err
@@ -306,7 +307,17 @@ func openBucket(ctx context.Context, text string) (*storage.Bucket, config.Table
 	if err != nil {
 		return nil, u, err
 	}
-	return storage.New(d, nil), u, nil
+	return storage.New(d, &storage.Options{Cache: blockCache(memory)}), u, nil
+}
+
+// blockCache holds what is read of object stores: a part of the budget, and no less
+// than a few blocks.
+func blockCache(memory config.Size) *storage.Cache {
+	const share, least = 8, 2 << 20
+	if memory == 0 {
+		return nil
+	}
+	return storage.NewCache(max(int64(memory)/share, least))
 }
 
 // openHDFS opens a folder of HDFS. Files that are no objects yet lie where no engine
@@ -328,7 +339,7 @@ func openForReading(ctx context.Context, url string) (*table.Table, func(), erro
 	if url == "" {
 		return nil, nil, &usageError{err: errors.New("--table is missing")}
 	}
-	b, u, err := openBucket(ctx, url)
+	b, u, err := openBucket(ctx, url, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -366,7 +377,7 @@ func standBy(ctx context.Context, err error, wait bool) error {
 // gives both back. With held, it waits while another writer has the lease, and
 // tells held once who that is; without, only as long as that one may be dead.
 func openForWriting(ctx context.Context, cfg config.Config, source changes.Source, held func(error)) (*table.Table, func() error, error) {
-	b, u, err := openBucket(ctx, cfg.Table.Address())
+	b, u, err := openBucket(ctx, cfg.Table.Address(), cfg.Memory)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -392,7 +403,7 @@ func openForWriting(ctx context.Context, cfg config.Config, source changes.Sourc
 // openLeasedTable opens a table that exists and takes its lease. release gives
 // both back.
 func openLeasedTable(ctx context.Context, url string) (*table.Table, func() error, error) {
-	b, u, err := openBucket(ctx, url)
+	b, u, err := openBucket(ctx, url, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -415,7 +426,7 @@ func openLeasedTable(ctx context.Context, url string) (*table.Table, func() erro
 
 // openWithoutLease opens a table that exists for work that needs no lease.
 func openWithoutLease(ctx context.Context, url string) (*table.Table, func(), error) {
-	b, u, err := openBucket(ctx, url)
+	b, u, err := openBucket(ctx, url, 0)
 	if err != nil {
 		return nil, nil, err
 	}

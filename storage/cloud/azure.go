@@ -41,20 +41,21 @@ func (s *azureStore) head(ctx context.Context, key string) (info, error) {
 	return info{key: key, size: value(out.ContentLength), modified: value(out.LastModified), version: azureVersion(out.ETag), token: tokenOf(plain(out.Metadata))}, nil
 }
 
-func (s *azureStore) get(ctx context.Context, key, version string, p []byte, offset int64) (int, error) {
-	o := &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: offset, Count: int64(len(p))}, AccessConditions: azureCond(storage.Cond{ETag: version})}
+func (s *azureStore) get(ctx context.Context, key, version string, offset, length int64) (answer, error) {
+	o := &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: offset, Count: length}, AccessConditions: azureCond(storage.Cond{ETag: version})}
 	out, err := s.container.NewBlobClient(key).DownloadStream(once(ctx), o)
 	if err != nil {
-		return 0, err
+		return answer{}, err
 	}
-	defer func() { _ = out.Body.Close() }()
-	if version != "" && azureVersion(out.ETag) != version {
-		return 0, errRefused
+	got := answer{body: out.Body, length: value(out.ContentLength), of: info{key: key, modified: value(out.LastModified), version: azureVersion(out.ETag)}}
+	if version != "" && got.of.version != version {
+		_ = out.Body.Close()
+		return answer{}, errRefused
 	}
-	if offset > 0 && !strings.HasPrefix(value(out.ContentRange), fmt.Sprintf("bytes %d-", offset)) {
-		return 0, fmt.Errorf("%w: asked for bytes from %d on, got %q", errDialect, offset, value(out.ContentRange))
+	if got.of.size, err = ranged(value(out.ContentRange), offset, got.length); err != nil {
+		_ = out.Body.Close()
 	}
-	return readFull(out.Body, p, value(out.ContentLength))
+	return got, err
 }
 
 func azureCond(cond storage.Cond) *blob.AccessConditions {

@@ -59,7 +59,7 @@ type Driver struct {
 var (
 	_ storage.Driver       = (*Driver)(nil)
 	_ storage.HolderTeller = (*Driver)(nil)
-	_ storage.BlockReader  = (*Driver)(nil)
+	_ storage.Opener       = (*Driver)(nil)
 )
 
 const (
@@ -183,9 +183,6 @@ func (d *Driver) ReadAt(ctx context.Context, o storage.Object, p []byte, offset 
 	return n, nil
 }
 
-// BlockBytes implements storage.BlockReader.
-func (d *Driver) BlockBytes() int64 { return readBlock }
-
 // readPart reads by one request, and goes on by another where it broke off.
 func (d *Driver) readPart(ctx context.Context, o storage.Object, p []byte, offset int64) (int, error) {
 	if len(p) == 0 {
@@ -202,7 +199,11 @@ func (d *Driver) readPart(ctx context.Context, o storage.Object, p []byte, offse
 			return true, fmt.Errorf("the answer broke off after %d bytes: %w", n, io.ErrUnexpectedEOF)
 		}
 		err := d.retry.once(ctx, len(p)-n, func(ctx context.Context) error {
-			more, err := d.store.get(ctx, key, version, p[n:], offset+int64(n))
+			got, err := d.store.get(ctx, key, version, offset+int64(n), int64(len(p)-n))
+			if err != nil {
+				return err
+			}
+			more, err := got.read(p[n:])
 			n += more
 			return err
 		})

@@ -39,20 +39,24 @@ func (s *gcsStore) head(ctx context.Context, key string) (info, error) {
 	return gcsInfo(a), nil
 }
 
-func (s *gcsStore) get(ctx context.Context, key, version string, p []byte, offset int64) (int, error) {
+func (s *gcsStore) get(ctx context.Context, key, version string, offset, length int64) (answer, error) {
 	o, err := gcsCond(s.object(key), storage.Cond{ETag: version})
 	if err != nil {
-		return 0, err
+		return answer{}, err
 	}
-	r, err := o.NewRangeReader(ctx, offset, int64(len(p)))
+	r, err := o.NewRangeReader(ctx, offset, length)
 	if err != nil {
-		return 0, err
+		return answer{}, err
 	}
-	defer func() { _ = r.Close() }()
-	if version != "" && strconv.FormatInt(r.Attrs.Generation, 10) != version {
-		return 0, errRefused // a store that does not know the condition
+	got := answer{body: r, length: min(length, max(r.Attrs.Size-offset, 0)), of: info{key: key, size: r.Attrs.Size, modified: r.Attrs.LastModified}}
+	if r.Attrs.Generation > 0 {
+		got.of.version = strconv.FormatInt(r.Attrs.Generation, 10)
 	}
-	return readFull(r, p, min(int64(len(p)), max(r.Attrs.Size-offset, 0)))
+	if version != "" && got.of.version != version {
+		_ = r.Close()
+		return answer{}, errRefused // a store that does not know the condition
+	}
+	return got, nil
 }
 
 // gcsCond puts the condition on a handle. A version that is no generation is none

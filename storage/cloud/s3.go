@@ -38,35 +38,25 @@ func (s *s3Store) head(ctx context.Context, key string) (info, error) {
 	return info{key: key, size: aws.ToInt64(out.ContentLength), modified: aws.ToTime(out.LastModified), version: bare(out.ETag), token: tokenOf(out.Metadata)}, nil
 }
 
-func (s *s3Store) get(ctx context.Context, key, version string, p []byte, offset int64) (int, error) {
-	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: &key, Range: aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+int64(len(p))-1))}
+func (s *s3Store) get(ctx context.Context, key, version string, offset, length int64) (answer, error) {
+	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: &key, Range: aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))}
 	if version != "" {
 		in.IfMatch = quoted(version)
 	}
 	out, err := s.client.GetObject(ctx, in)
 	if err != nil {
-		return 0, err
+		return answer{}, err
 	}
-	defer func() { _ = out.Body.Close() }()
-	if version != "" && bare(out.ETag) != version {
-		return 0, errRefused // some dialects do not mind the condition of a read
+	got := answer{body: out.Body, length: aws.ToInt64(out.ContentLength),
+		of: info{key: key, modified: aws.ToTime(out.LastModified), version: bare(out.ETag)}}
+	if version != "" && got.of.version != version {
+		_ = out.Body.Close()
+		return answer{}, errRefused // some dialects do not mind the condition of a read
 	}
-	if offset > 0 && !strings.HasPrefix(aws.ToString(out.ContentRange), fmt.Sprintf("bytes %d-", offset)) {
-		return 0, fmt.Errorf("%w: asked for bytes from %d on, got %q", errDialect, offset, aws.ToString(out.ContentRange))
+	if got.of.size, err = ranged(aws.ToString(out.ContentRange), offset, got.length); err != nil {
+		_ = out.Body.Close()
 	}
-	return readFull(out.Body, p, aws.ToInt64(out.ContentLength))
-}
-
-// readFull reads p full, or as many bytes as the answer says it has.
-func readFull(body io.Reader, p []byte, length int64) (int, error) {
-	if length >= 0 && length < int64(len(p)) {
-		p = p[:length]
-	}
-	n, err := io.ReadFull(body, p)
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // cut short
-	}
-	return n, err
+	return got, err
 }
 
 func (s *s3Store) put(ctx context.Context, key string, data []byte, cond storage.Cond, token string) (info, error) {

@@ -2,7 +2,11 @@ package cloud
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,9 +18,9 @@ import (
 // knows, or the caller's context's.
 type store interface {
 	head(ctx context.Context, key string) (info, error)
-	// get reads into p, from offset on, of the version (of any when it is empty). It
-	// may come back with a part and an error; a part alone is the object's end.
-	get(ctx context.Context, key, version string, p []byte, offset int64) (int, error)
+	// get asks for length bytes from offset on, of the version (of any when it is empty).
+	// The caller closes the answer's body.
+	get(ctx context.Context, key, version string, offset, length int64) (answer, error)
 	put(ctx context.Context, key string, data []byte, cond storage.Cond, token string) (info, error)
 	// begin begins an upload in parts. ctx may end with the call, whole governs the
 	// upload.
@@ -51,6 +55,48 @@ type info struct {
 	version  string
 	// token is that of the put which made it; only head tells it.
 	token string
+}
+
+// answer is a part of an object.
+type answer struct {
+	body io.ReadCloser
+	// length is how many bytes of what was asked for the object has.
+	length int64
+	// of is the object, as far as the answer says: without a version, or with a size
+	// below 0, it does not.
+	of info
+}
+
+// read fills p, or as much of it as the answer has, and closes it.
+func (a answer) read(p []byte) (int, error) {
+	defer func() { _ = a.body.Close() }()
+	if a.length >= 0 && a.length < int64(len(p)) {
+		p = p[:a.length]
+	}
+	n, err := io.ReadFull(a.body, p)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // cut short
+	}
+	return n, err
+}
+
+// ranged is the size of the object of which an answer has a part, by its Content-Range:
+// -1 where that does not say. Without the header the answer is the whole object.
+func ranged(header string, offset, length int64) (size int64, err error) {
+	if header == "" && offset == 0 {
+		return length, nil
+	}
+	if !strings.HasPrefix(header, fmt.Sprintf("bytes %d-", offset)) {
+		return 0, fmt.Errorf("%w: asked for bytes from %d on, got %q", errDialect, offset, header)
+	}
+	_, text, _ := strings.Cut(header, "/")
+	if text == "*" {
+		return -1, nil
+	}
+	if size, err = strconv.ParseInt(text, 10, 64); err != nil {
+		return 0, fmt.Errorf("%w: the size in %q: %w", errDialect, header, err)
+	}
+	return size, nil
 }
 
 type page struct {

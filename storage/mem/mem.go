@@ -22,11 +22,15 @@ import (
 type Options struct {
 	// Now gives modification times; time.Now by default.
 	Now func() time.Time
+	// Block is how many bytes a read asks for at least, as of object stores; 512 KiB
+	// by default. Below 0 a read asks for what is asked, as of files.
+	Block int64
 }
 
 // Driver implements storage.Driver.
 type Driver struct {
-	now func() time.Time
+	now   func() time.Time
+	block int64
 
 	mu      sync.Mutex
 	objects map[string]object
@@ -40,13 +44,18 @@ type object struct {
 	data []byte
 }
 
-var _ storage.Driver = (*Driver)(nil)
+var _ storage.Opener = (*Driver)(nil)
+
+const defaultBlock = 512 << 10
 
 // New is an empty store.
 func New(o *Options) *Driver {
-	d := &Driver{now: time.Now, objects: map[string]object{}, locks: map[string]bool{}}
+	d := &Driver{now: time.Now, block: defaultBlock, objects: map[string]object{}, locks: map[string]bool{}}
 	if o != nil && o.Now != nil {
 		d.now = o.Now
+	}
+	if o != nil && o.Block != 0 {
+		d.block = max(o.Block, 0)
 	}
 	return d
 }
@@ -80,6 +89,24 @@ func (d *Driver) ReadAt(ctx context.Context, want storage.Object, p []byte, offs
 		return 0, storage.ErrChanged
 	}
 	return bytes.NewReader(o.data).ReadAt(p, offset)
+}
+
+// BlockBytes implements storage.BlockReader.
+func (d *Driver) BlockBytes() int64 { return d.block }
+
+// ReadFirst implements storage.Opener.
+func (d *Driver) ReadFirst(ctx context.Context, name string, offset, most int64) ([]byte, storage.Object, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, storage.Object{}, err
+	}
+	o, ok := d.get(name)
+	if !ok {
+		return nil, storage.Object{}, storage.ErrNotExist
+	}
+	offset = min(offset, o.Size)
+	data := make([]byte, min(most, o.Size-offset))
+	copy(data, o.data[offset:])
+	return data, o.Object, nil
 }
 
 // Put implements storage.Driver.

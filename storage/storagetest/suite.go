@@ -51,6 +51,8 @@ func RunWith(t *testing.T, open func(t *testing.T) storage.Driver, o Options) {
 		{"put and read", testPutRead},
 		{"describe", testDescribe},
 		{"read at odd offsets", testReadAt},
+		{"read before asking", testReadFirst},
+		{"open with a size", testOpenKnown},
 		{"hostile names", func(t *testing.T, d storage.Driver) { testNames(t, d, o.Refuses) }},
 		{"put if absent", testPutIfAbsent},
 		{"put if match", testPutIfMatch},

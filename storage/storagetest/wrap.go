@@ -91,7 +91,7 @@ type wrapper struct {
 	parts bool
 }
 
-var _ storage.Driver = (*wrapper)(nil)
+var _ storage.Opener = (*wrapper)(nil)
 
 // result calls f through around.
 func result[T any](around func(Op, func() error) error, op Op, f func() (T, error)) (T, error) {
@@ -126,6 +126,34 @@ func (w *wrapper) ReadAt(ctx context.Context, o storage.Object, p []byte, offset
 		n /= 2
 	}
 	return n, err
+}
+
+// BlockBytes implements storage.BlockReader: 0 for drivers that are none, or that have
+// to be asked before they are read.
+func (w *wrapper) BlockBytes() int64 {
+	if d, ok := w.driver.(storage.Opener); ok {
+		return d.BlockBytes()
+	}
+	return 0
+}
+
+// ReadFirst implements storage.Opener.
+func (w *wrapper) ReadFirst(ctx context.Context, name string, offset, most int64) (data []byte, o storage.Object, err error) {
+	d, ok := w.driver.(storage.Opener)
+	if !ok {
+		return nil, o, errors.ErrUnsupported
+	}
+	o, err = result(w.around, Op{Kind: Read, Name: name, Offset: offset, Bytes: most}, func() (_ storage.Object, err error) {
+		data, o, err = d.ReadFirst(ctx, name, offset, most)
+		if w.spoil != nil {
+			w.spoil(name, data, offset)
+		}
+		return o, err
+	})
+	if err != nil {
+		return nil, storage.Object{}, err
+	}
+	return data, o, nil
 }
 
 // Put implements storage.Driver.
