@@ -73,6 +73,10 @@ func (c *checker) fail(check string, err error, next string) {
 	if errors.As(err, &hinted) {
 		hint = hinted.Hint
 	}
+	var hinting interface{ Hint() string }
+	if errors.As(err, &hinting) {
+		hint = hinting.Hint()
+	}
 	var since *sinceError
 	if errors.As(err, &since) {
 		text, hint = since.err.Error(), sinceHint

@@ -25,7 +25,7 @@ func execute(ctx context.Context, s streams, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(withWaits(ctx, s.err))
 	if err == nil {
 		return exitDone
 	}

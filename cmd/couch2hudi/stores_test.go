@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -52,4 +53,26 @@ func TestTableInABucket(t *testing.T) {
 		t.Errorf("count: %q", out)
 	}
 	want(t, exitUsage, []string{"what"}, "query", "--table", "s3://bucket/t?what=1&region=x", "--count")
+}
+
+// A store that fails is told of while it is tried again, and in the end with what to
+// do.
+func TestStoreFails(t *testing.T) {
+	store, err := s3fake.Start(s3fake.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	refuse := func(status int, code string) {
+		store.Wrap(func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s3fake.Refuse(w, status, code) })
+		})
+	}
+	refuse(http.StatusServiceUnavailable, "SlowDown")
+	table := store.URL("lake/shop") + "&patience=2s"
+	want(t, exitFailed, []string{"store failed, trying again", "tried", "patience=TIME"}, "query", "--table", table, "--count")
+	refuse(http.StatusForbidden, "AccessDenied")
+	want(t, exitFailed, []string{"credentials", "Permissions"}, "query", "--table", table, "--count")
+	_, _, source := shop(t, couchfake.Options{}, 1)
+	want(t, exitFailed, []string{"FAIL", "Permissions"}, "check", "--source", source, "--table", table)
 }

@@ -294,10 +294,10 @@ func openBucket(ctx context.Context, text string, memory config.Size) (*storage.
 	case config.SchemeFile:
 		d, err = file.New(u.Path, nil)
 	case config.SchemeHDFS:
-		d, err = openHDFS(u, tuning, query)
+		d, err = openHDFS(ctx, u, tuning, query)
 	case config.SchemeS3, config.SchemeGCS, config.SchemeAzure:
 		d, err = cloud.Open(ctx, u.Scheme, u.Host, u.Path, query, &cloud.Options{Timeout: tuning.Timeout, Patience: tuning.Patience,
-			Lease: storage.LeaseOptions{Validity: tuning.Lease}})
+			Retried: waitsOf(ctx), Lease: storage.LeaseOptions{Validity: tuning.Lease}})
 		if errors.Is(err, cloud.ErrURL) {
 			err = &usageError{err: fmt.Errorf("table.url: %w", err)}
 		}
@@ -322,11 +322,11 @@ func blockCache(memory config.Size) *storage.Cache {
 
 // openHDFS opens a folder of HDFS. Files that are no objects yet lie where no engine
 // looks.
-func openHDFS(u config.TableURL, tuning config.Tuning, query url.Values) (storage.Driver, error) {
+func openHDFS(ctx context.Context, u config.TableURL, tuning config.Tuning, query url.Values) (storage.Driver, error) {
 	for name := range query {
 		return nil, &usageError{err: fmt.Errorf("table.url: %s: %s= is not known; write lease=, patience= or timeout= (docs/hdfs.md)", u, name)}
 	}
-	o := hdfs.Options{Hidden: ".hoodie/couch2hudi/hdfs", Patience: tuning.Patience, Lease: storage.LeaseOptions{Validity: tuning.Lease}}
+	o := hdfs.Options{Hidden: ".hoodie/couch2hudi/hdfs", Patience: tuning.Patience, Retried: waitsOf(ctx), Lease: storage.LeaseOptions{Validity: tuning.Lease}}
 	a := hdfs.Address{User: u.User, Timeout: tuning.Timeout}
 	if u.Host != "" {
 		a.Namenodes = strings.Split(u.Host, ",")

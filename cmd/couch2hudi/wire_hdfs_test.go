@@ -22,7 +22,7 @@ func TestOpenHDFS(t *testing.T) {
 		wrong := err != nil
 		var d storage.Driver
 		if !wrong {
-			d, err = openHDFS(u, tuning, query)
+			d, err = openHDFS(t.Context(), u, tuning, query)
 		}
 		var usage *usageError
 		if good != (err == nil) || !good && !wrong && !errors.As(err, &usage) {

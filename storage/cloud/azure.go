@@ -202,6 +202,14 @@ func (s *azureStore) fault(err error) fault {
 	return networkFault(err)
 }
 
+func (s *azureStore) answer(err error) (code string, status int) {
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) {
+		code, status = answer.ErrorCode, answer.StatusCode
+	}
+	return code, status
+}
+
 func (s *azureStore) close() error { return s.closer.Close() }
 
 func azureVersion(e *azcore.ETag) string { return strings.Trim(string(value(e)), `"`) }

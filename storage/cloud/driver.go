@@ -28,6 +28,9 @@ type Options struct {
 	// each; 8 MiB by default, and no less than 5 MiB, S3's least. An upload holds up
 	// to two of them.
 	PartBytes int
+	// Retried, when set, is told of each failure that is tried again, and of the wait
+	// before that.
+	Retried func(err error, wait time.Duration)
 	// Sleep waits between two tries; for tests.
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Stale is how old an upload in parts is which Sweep removes; 24 h by default:
@@ -85,7 +88,8 @@ func newDriver(s store, prefix string, o *Options) *Driver {
 	}
 	const first, longest, timeout, day = 100 * time.Millisecond, 5 * time.Second, 30 * time.Second, 24 * time.Hour
 	d := &Driver{store: s, part: o.PartBytes, stale: or(o.Stale, day), open: map[string]bool{},
-		retry: retry{timeout: or(o.Timeout, timeout), patience: or(o.Patience, defaultTries), first: first, longest: longest, sleep: o.Sleep}}
+		retry: retry{timeout: or(o.Timeout, timeout), patience: or(o.Patience, defaultTries), first: first, longest: longest, sleep: o.Sleep, told: o.Retried}}
+	d.retry.explain = d.explain
 	if d.part == 0 {
 		d.part = defaultPart
 	}

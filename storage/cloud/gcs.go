@@ -194,4 +194,15 @@ func (s *gcsStore) fault(err error) fault {
 	return networkFault(err)
 }
 
+func (s *gcsStore) answer(err error) (code string, status int) {
+	if errors.Is(err, gcs.ErrBucketNotExist) {
+		code = codeNoBucket
+	}
+	var answer *googleapi.Error
+	if errors.As(err, &answer) {
+		status = answer.Code
+	}
+	return code, status
+}
+
 func (s *gcsStore) close() error { return s.closer.Close() }

@@ -43,6 +43,9 @@ func networkFault(err error) fault {
 type retry struct {
 	timeout, patience, first, longest time.Duration
 	sleep                             func(ctx context.Context, d time.Duration) error
+	// told is told of each failure that is tried again, explain adds to the last one.
+	told    func(err error, wait time.Duration)
+	explain func(error) error
 }
 
 // slowest is how many bytes in a second a request may take its time for.
@@ -70,10 +73,13 @@ func (r *retry) tries(ctx context.Context, f func(before int) (done bool, err er
 	for before := 0; ; before++ {
 		done, err := f(before)
 		if done || ctx.Err() != nil {
-			return err
+			return r.explain(err)
 		}
 		if max(waited, time.Since(start))+wait > r.patience {
-			return fmt.Errorf("%w (tried %d times)", err, before+1)
+			return r.explain(fmt.Errorf("%w (tried %d times)", err, before+1))
+		}
+		if r.told != nil {
+			r.told(err, wait)
 		}
 		// Half of it by chance: many that failed at once do not come back at once.
 		if slept := r.sleep(ctx, wait/2+rand.N(wait/2+1)); slept != nil {

@@ -253,6 +253,18 @@ func (s *s3Store) fault(err error) fault {
 	return networkFault(err)
 }
 
+func (s *s3Store) answer(err error) (code string, status int) {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		code = api.ErrorCode()
+	}
+	var answer *awshttp.ResponseError
+	if errors.As(err, &answer) {
+		status = answer.HTTPStatusCode()
+	}
+	return code, status
+}
+
 // statusFault is what an HTTP status means where the vendor has not said more.
 func statusFault(status int) fault {
 	switch {

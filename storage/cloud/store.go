@@ -34,6 +34,9 @@ type store interface {
 	// to. It makes several requests.
 	sweep(ctx context.Context, prefix string, before time.Time, alive func(id string) bool) (int, error)
 	fault(err error) fault
+	// answer is the code and the HTTP status of the store's answer in an error, as far
+	// as there is one.
+	answer(err error) (code string, status int)
 	close() error
 }
 
