@@ -42,6 +42,9 @@ type FollowOptions struct {
 
 // Events tell what a Follower does. They are called by several goroutines.
 type Events struct {
+	// Syncing is called before each sync with true, and after it with false, before
+	// what came of it is told.
+	Syncing func(target string, on bool)
 	// Synced is called after each sync that worked.
 	Synced func(target string, r Result, took time.Duration)
 	// Failed is called after each that did not. again is when it is tried again, 0 for
@@ -142,7 +145,9 @@ func (f *Follower) follow(ctx, going context.Context, t *Target, wake <-chan str
 // about it.
 func (f *Follower) try(ctx context.Context, t *Target, failures int, last bool) bool {
 	began := f.o.Clock()
+	f.o.Events.Syncing(t.Name, true)
 	r, err := f.sync(ctx, t)
+	f.o.Events.Syncing(t.Name, false)
 	switch {
 	case err == nil:
 		f.o.Events.Synced(t.Name, r, f.o.Clock().Sub(began))

@@ -25,8 +25,9 @@ func newTold() *told {
 
 func (d *told) events() catalog.Events {
 	return catalog.Events{
-		Synced: func(_ string, r catalog.Result, _ time.Duration) { d.synced <- r },
-		Failed: func(_ string, _ error, again time.Duration) { d.failed <- again },
+		Syncing: func(string, bool) {},
+		Synced:  func(_ string, r catalog.Result, _ time.Duration) { d.synced <- r },
+		Failed:  func(_ string, _ error, again time.Duration) { d.failed <- again },
 	}
 }
 
@@ -105,6 +106,7 @@ func TestFollowHangs(t *testing.T) {
 	well := w.target("fine")
 	well.Open = func(context.Context) (catalog.Metastore, error) { return other.m, nil }
 	f := catalog.Follow(t.Context(), catalog.FollowOptions{Table: w.reader(), Targets: []catalog.Target{hung, well}, Events: catalog.Events{
+		Syncing: func(string, bool) {},
 		Synced: func(target string, r catalog.Result, took time.Duration) {
 			if target == "fine" {
 				fine.synced <- r

@@ -12,7 +12,8 @@ type target struct {
 	name    string
 	instant string // of which it knows
 	at      time.Time
-	failure string // until it works again
+	failure string    // until it works again
+	since   time.Time // when the sync that goes on began; zero: none does
 }
 
 // targetRow is one as the page shows it.
@@ -39,6 +40,17 @@ func (t *Table) target(name string) *target {
 		return t.target(name)
 	}
 	return t.targets[at]
+}
+
+// Syncing notes that a sync of a metastore begins or ends.
+func (t *Table) Syncing(name string, on bool) {
+	var since time.Time
+	if on {
+		since = t.b.o.Clock()
+	}
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	t.target(name).since = since
 }
 
 // Synced notes that a metastore knows the table as of a commit.
@@ -72,6 +84,9 @@ func (t *Table) targetRows(now time.Time) []targetRow {
 		}
 		if r.Failed {
 			r.State += "; could not tell it, trying again: " + g.failure
+		}
+		if !g.since.IsZero() {
+			r.State += fmt.Sprintf("; has been asked for %s", now.Sub(g.since).Round(time.Second))
 		}
 		rows = append(rows, r)
 	}

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/glue"
 	"github.com/aws/aws-sdk-go-v2/service/glue/types"
@@ -27,6 +29,8 @@ type Options struct {
 	Profile string
 	// Catalog is the account's number, of another account than that of the credentials.
 	Catalog string
+	// Timeout is how long one request may take; default 1 min. The SDK tries it again.
+	Timeout time.Duration
 }
 
 // How many partitions Glue's requests hold, at most.
@@ -52,7 +56,12 @@ type Store struct {
 
 // Open makes a Store. It asks nothing of Glue yet.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	var with []func(*awsconfig.LoadOptions) error
+	const patience = time.Minute
+	if o.Timeout <= 0 {
+		o.Timeout = patience
+	}
+	// The SDK's own client waits for an answer for ever.
+	with := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(o.Timeout))}
 	if o.Region != "" {
 		with = append(with, awsconfig.WithRegion(o.Region))
 	}

@@ -1,9 +1,12 @@
 package glue_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/couch2hudi/couch2hudi/catalog"
 	"github.com/couch2hudi/couch2hudi/catalog/catalogtest"
@@ -85,6 +88,33 @@ func TestRetries(t *testing.T) {
 	fake.Spoil(100)
 	if _, err := s.HasDatabase(t.Context(), "db"); err == nil || !strings.Contains(err.Error(), "spoiled") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A server that hangs is given up, asked again, and answers then.
+func TestHangs(t *testing.T) {
+	account(t)
+	fake := &catalogtest.GlueServer{}
+	free := make(chan struct{})
+	var asking atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asking.Add(1) == 1 {
+			<-free
+			return
+		}
+		fake.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	defer close(free)
+	s, err := glue.Open(t.Context(), glue.Options{Region: "eu-west-1", Endpoint: server.URL, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if has, err := s.HasDatabase(t.Context(), "db"); has || err != nil {
+		t.Errorf("%v, %v", has, err)
+	}
+	if n := asking.Load(); n < 2 {
+		t.Errorf("asked %d times", n)
 	}
 }
 

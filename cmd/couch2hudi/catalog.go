@@ -31,6 +31,7 @@ func followCatalog(ctx context.Context, cfg config.Config, with shared, name str
 		shown.Target(targets[i].Name)
 	}
 	f := catalog.Follow(ctx, catalog.FollowOptions{Table: t, Targets: targets, Interval: time.Duration(cfg.Catalog.Interval), Events: catalog.Events{
+		Syncing: shown.Syncing,
 		Synced: func(target string, r catalog.Result, took time.Duration) {
 			shown.Synced(target, string(r.Instant), took)
 			if r.Changed() {

@@ -124,3 +124,31 @@ func TestRunSyncs(t *testing.T) {
 	want(t, exitDone, []string{"glue:///shop.orders knows the table's columns and partitions"}, "check", "-c", file, "--timeout", "5s")
 	want(t, exitFailed, []string{"glue:///shop.orders knows the table as of", "sync hms://127.0.0.1:1/shop.orders"}, "sync", "-c", file)
 }
+
+// One table of many databases has one name; a database that comes later, and the columns
+// that it brings, are told of as well.
+func TestOneTableSyncs(t *testing.T) {
+	g, to := glueServer(t)
+	s, file, table := usersInOne(t, 3, "")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(text, "catalog: {targets: ['"+to("lake.{db}")+"']}\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, exitUsage, []string{"catalog.targets"}, "run", "-c", file, "--once")
+	file = rewrite(t, file, "{db}", "all")
+	want(t, exitDone, []string{"metastore synced", "all_ro created"}, "run", "-c", file, "--once")
+	user(t, s, "user-new", 2)
+	db, _ := s.Database("user-new")
+	if _, err := db.Put("d", []byte(`{"fresh":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	g.Requests()
+	want(t, exitDone, []string{"metastore synced", "all_rt altered"}, "run", "-c", file, "--once")
+	if all := strings.Join(g.Requests(), " "); strings.Contains(all, "Create") {
+		t.Errorf("%s", all)
+	}
+	want(t, exitDone, []string{"all unchanged"}, "sync", "--table", table, "--to", to("lake.all"))
+}
