@@ -4,25 +4,29 @@ package e2e
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/couch2hudi/couch2hudi/storage/hdfs"
 )
 
 // dfs is HDFS with one data node on this machine.
 type dfs struct {
-	url     string // hdfs://127.0.0.1:port
+	url     string // hdfs://host:port
+	folder  string // where its files lie on this machine
 	orders  io.WriteCloser
 	answers *bufio.Scanner
 }
 
-// startHDFS starts one, which is stopped before its folder goes.
-func startHDFS(t *testing.T) *dfs {
+// startHDFS starts one, which is stopped before its folder goes; how is what MiniDfs
+// takes.
+func startHDFS(t *testing.T, how ...string) *dfs {
 	t.Helper()
 	home := os.Getenv("ORACLE_DIR")
 	if home == "" {
@@ -40,8 +44,9 @@ func startHDFS(t *testing.T) *dfs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(java, "--add-opens=java.base/java.lang=ALL-UNNAMED", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", lib+":"+lib+"/*", "MiniDfs", filepath.Join(t.TempDir(), "dfs"))
+	d := &dfs{folder: filepath.Join(t.TempDir(), "dfs")}
+	cmd := exec.Command(java, append([]string{"--add-opens=java.base/java.lang=ALL-UNNAMED", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", lib + ":" + lib + "/*", "MiniDfs", d.folder}, how...)...)
 	cmd.Stderr = log
 	orders, err := cmd.StdinPipe()
 	if err != nil {
@@ -60,11 +65,15 @@ func startHDFS(t *testing.T) *dfs {
 		_ = cmd.Wait()
 		if t.Failed() {
 			said, _ := os.ReadFile(log.Name())
-			t.Logf("HDFS said:\n%s", said)
+			for line := range strings.Lines(string(said)) {
+				if !strings.Contains(line, " INFO ") { // a line for each call
+					t.Logf("HDFS said: %s", strings.TrimSpace(line))
+				}
+			}
 		}
 		_ = log.Close()
 	})
-	d := &dfs{orders: orders, answers: bufio.NewScanner(out)}
+	d.orders, d.answers = orders, bufio.NewScanner(out)
 	for d.answers.Scan() {
 		if d.url = d.answers.Text(); strings.HasPrefix(d.url, "hdfs://") {
 			return d
@@ -88,9 +97,26 @@ func (d *dfs) order(t *testing.T, what string) {
 // open is the store in a folder.
 func (d *dfs) open(t *testing.T, folder string) *hdfs.Driver {
 	t.Helper()
-	s, err := hdfs.New(folder, hdfs.Dial(hdfs.Address{Namenodes: []string{strings.TrimPrefix(d.url, "hdfs://")}}), &hdfs.Options{})
+	s, err := hdfs.New(folder, hdfs.Dial(hdfs.Address{Namenodes: d.nodes()}), &hdfs.Options{Retried: func(err error, wait time.Duration) { t.Logf("again in %v: %v", wait, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// nodes are host:port of its name nodes.
+func (d *dfs) nodes() []string { return strings.Split(strings.TrimPrefix(d.url, "hdfs://"), ",") }
+
+// hadoopConf has us read such settings as Hadoop's configuration.
+func hadoopConf(t *testing.T, settings map[string]string) {
+	t.Helper()
+	var text strings.Builder
+	for name, value := range settings {
+		fmt.Fprintf(&text, "<property><name>%s</name><value>%s</value></property>", name, value)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "hdfs-site.xml"), []byte("<configuration>"+text.String()+"</configuration>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HADOOP_CONF_DIR", dir)
 }

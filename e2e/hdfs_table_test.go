@@ -33,7 +33,10 @@ func (d *dfs) bucket(t *testing.T, folder string) *storage.Bucket {
 // compactions, cleans and archivals; the one that stands by goes on. In the end the
 // table equals the database, and nothing is left in hiding.
 func hdfsKills(t *testing.T, d *dfs) {
-	const kills = 12
+	kills := 3
+	if os.Getenv("E2E_FULL") != "" {
+		kills = 12
+	}
 	w := newTableWriter(t, modelOptions{})
 	w.table = d.url + "/tables/kills"
 	settings := func(name, query string) string {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/colinmarc/hdfs/v2"
 	"github.com/colinmarc/hdfs/v2/hadoopconf"
+	krb "github.com/jcmturner/gokrb5/v8/client"
 )
 
 // Address says where HDFS is.
@@ -38,41 +41,49 @@ const (
 )
 
 // Dial is a connection with a, for New. Further settings are those of Hadoop's
-// configuration in $HADOOP_CONF_DIR, or $HADOOP_HOME/conf.
+// configuration in $HADOOP_CONF_DIR, or below $HADOOP_HOME.
 func Dial(a Address) func(context.Context) (Cluster, error) {
 	return func(context.Context) (Cluster, error) {
 		o, err := clientOptions(a)
 		if err != nil {
-			return nil, localError{err}
+			// Without what it wraps: a file that is missing here is not one there.
+			return nil, localError{errors.New(err.Error())}
 		}
 		c, err := hdfs.NewClient(o)
 		if err != nil {
+			if o.KerberosClient != nil {
+				o.KerberosClient.Destroy()
+			}
 			return nil, fmt.Errorf("connect with HDFS at %s: %w", strings.Join(o.Addresses, ", "), err)
 		}
 		r, err := newRenamer(c)
 		if err != nil {
 			return nil, localError{errors.Join(err, c.Close())}
 		}
-		return &client{hdfs: c, renamer: r}, nil
+		return &client{hdfs: c, renamer: r, tickets: o.KerberosClient}, nil
 	}
 }
 
 func clientOptions(a Address) (hdfs.ClientOptions, error) {
-	conf, err := hadoopconf.LoadFromEnvironment()
+	conf, err := hadoopConf()
 	if err != nil {
 		return hdfs.ClientOptions{}, fmt.Errorf("read Hadoop's configuration: %w", err)
 	}
 	o := hdfs.ClientOptionsFromConf(conf)
-	if len(a.Namenodes) > 0 {
-		o.Addresses = slices.Clone(a.Namenodes)
-	}
-	if len(a.Namenodes) == 1 {
-		if service := serviceAddresses(conf, a.Namenodes[0]); len(service) > 0 {
-			o.Addresses = service
+	o.Addresses = slices.Clone(a.Namenodes)
+	if len(o.Addresses) == 0 {
+		// Not what the library finds: it takes the nodes of all clusters that are known.
+		if at, err := url.Parse(cmp.Or(conf["fs.defaultFS"], conf["fs.default.name"])); err == nil && at.Scheme == "hdfs" && at.Host != "" {
+			o.Addresses = []string{at.Host}
 		}
 	}
 	if len(o.Addresses) == 0 {
-		return o, errors.New("the URL names no name node, and neither does Hadoop's configuration: write hdfs://namenode:port/path, or set HADOOP_CONF_DIR")
+		return o, errors.New("the URL names no name node, and neither does fs.defaultFS of Hadoop's configuration: write hdfs://namenode:port/path, or set HADOOP_CONF_DIR")
+	}
+	if len(o.Addresses) == 1 {
+		if service := serviceAddresses(conf, o.Addresses[0]); len(service) > 0 {
+			o.Addresses = service
+		}
 	}
 	for i, address := range o.Addresses {
 		if _, _, err := net.SplitHostPort(address); err != nil {
@@ -105,6 +116,16 @@ func clientOptions(a Address) (hdfs.ClientOptions, error) {
 	}
 	o.DatanodeDialFunc = o.NamenodeDialFunc
 	return o, nil
+}
+
+// hadoopConf is the configuration in $HADOOP_CONF_DIR, or in conf or etc/hadoop below
+// $HADOOP_HOME.
+func hadoopConf() (hadoopconf.HadoopConf, error) {
+	conf, err := hadoopconf.LoadFromEnvironment()
+	if home := os.Getenv("HADOOP_HOME"); conf == nil && err == nil && home != "" {
+		conf, err = hadoopconf.Load(filepath.Join(home, "etc", "hadoop"))
+	}
+	return conf, err
 }
 
 // serviceAddresses are the name nodes of a name service, none if it is no such.
@@ -157,6 +178,7 @@ func (c *conn) SetDeadline(time.Time) error { return nil }
 type client struct {
 	hdfs    *hdfs.Client
 	renamer renamer
+	tickets *krb.Client // nil without Kerberos
 }
 
 func info(fi os.FileInfo) Info {
@@ -228,4 +250,10 @@ func (c *client) Rename(from, to string, overwrite bool) error {
 func (c *client) Remove(path string) error { return c.hdfs.Remove(path) }
 
 // Close implements Cluster.
-func (c *client) Close() error { return c.hdfs.Close() }
+func (c *client) Close() error {
+	err := c.hdfs.Close()
+	if c.tickets != nil {
+		c.tickets.Destroy() // it renews them until then
+	}
+	return err
+}

@@ -130,6 +130,31 @@ func TestClientOptions(t *testing.T) {
 	}
 }
 
+// Without a name node in the URL it is fs.defaultFS that counts, whatever other
+// clusters are known.
+func TestDefaultFileSystem(t *testing.T) {
+	home := t.TempDir()
+	dir := filepath.Join(home, "etc", "hadoop")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HADOOP_CONF_DIR", "")
+	t.Setenv("HADOOP_HOME", home)
+	for given, want := range map[string][]string{
+		"hdfs://lake": {"one:9000", "two:9000"}, "hdfs://other/": {"three:9000"}, "hdfs://nn": {"nn:8020"}, "hdfs://nn:9": {"nn:9"},
+		"viewfs://lake": nil, "file:///": nil, "": nil,
+	} {
+		conf := strings.Replace(haConf, "hdfs://lake", given, 1)
+		if err := os.WriteFile(filepath.Join(dir, "core-site.xml"), []byte(conf), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o, err := clientOptions(Address{})
+		if (err != nil) != (want == nil) || !slices.Equal(o.Addresses, want) {
+			t.Errorf("%q: %q, %v, want %q", given, o.Addresses, err, want)
+		}
+	}
+}
+
 func TestKerberosWithoutTickets(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HADOOP_CONF_DIR", dir)
@@ -150,7 +175,7 @@ func TestKerberosWithoutTickets(t *testing.T) {
 		t.Setenv("KRB5CCNAME", c.tickets)
 		t.Setenv("KRB5_CLIENT_KTNAME", c.table)
 		_, err := Dial(Address{Namenodes: []string{"nn"}})(t.Context())
-		if err == nil || !strings.Contains(err.Error(), c.want) || transient(err) {
+		if err == nil || !strings.Contains(err.Error(), c.want) || transient(err) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
