@@ -46,7 +46,7 @@ demo: build ## everything on one machine: a stand-in for CouchDB, ingest, increm
 test: fresh-results vet lint unit race fuzz-smoke ## all that needs only Go, in stages
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
-test-oracle: fresh-results kill memory oracle docker oracle-tests examples ## real Spark, Flink, Hive's readers, hudi-rs and containers against our tables
+test-oracle: fresh-results processes oracle docker oracle-tests examples ## real Spark, Flink, Hive's readers, hudi-rs and containers against our tables
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
 test-full: ## both, with large sizes and longer fuzzing
@@ -119,6 +119,12 @@ kill: $(STAGE) # the binary killed 180 times, at least 3 times in each step of a
 
 memory: $(STAGE) # the binary's memory with a million documents and 50 of 8 MB
 	@$(RUN) -name memory -json -log -- go test -json -count=1 -timeout 20m ./e2e/memory -memory.full
+
+# Beside each other: both wait for disks and processes half of the time.
+.PHONY: processes
+processes: $(STAGE)
+	@$(MAKE) --no-print-directory kill & other=$$!; status=0; \
+	$(MAKE) --no-print-directory memory || status=1; wait $$other || status=1; exit $$status
 
 # Not the tests that have stages of their own.
 oracle-tests: $(STAGE)
