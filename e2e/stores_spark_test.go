@@ -9,8 +9,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/storage/cloud"
 )
 
-// TestSparkInS3: a table that the binary writes in S3 is read there by us and by Spark
-// through Hadoop's s3a, which writes into it in turn.
+// TestSparkInS3: a table that the binary writes in S3 is read there by us, by hudi-rs and
+// by Spark through Hadoop's s3a, which writes into it in turn.
 func TestSparkInS3(t *testing.T) {
 	for _, s := range s3Stores() {
 		t.Run(s.name, func(t *testing.T) { sparkInS3(t, s) })
@@ -31,6 +31,11 @@ func sparkInS3(t *testing.T, s objectStore) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.in.Close() })
+	other, err := startEngine(engineKind{name: "hudi-rs-s3", venv: "venv-hudirs", args: []string{"hudi-rs", "--s3", "http://" + address}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.in.Close() })
 	const place = "lake/tables/spark"
-	remote{url: s.scheme + "://" + place + "?" + s.query(address).Encode(), name: "s3a://" + place, bucket: b, engines: []*engine{e}}.check(t)
+	remote{url: s.scheme + "://" + place + "?" + s.query(address).Encode(), name: "s3a://" + place, bucket: b, engines: []*engine{e, other}}.check(t)
 }

@@ -193,6 +193,14 @@ class HudiRs:
         from importlib.metadata import version
         self.hudirs = hudirs
         self.name = f"hudi-rs {version('hudi')}"
+        self.store = {}
+        if args.s3:
+            keys = {k.lower(): v for k, v in os.environ.items() if k.startswith("AWS_")}
+            self.store = {**keys, "aws_endpoint": args.s3, "aws_allow_http": "true"}
+
+    def table(self, q, options=None):
+        # What Hadoop calls s3a is s3 to others.
+        return self.hudirs.table(q["table"].replace("s3a://", "s3://"), {**self.store, **(options or {})})
 
     def close(self):
         pass
@@ -201,7 +209,7 @@ class HudiRs:
         options = dict(q.get("options", {}))
         if op == "read-optimized":
             options.update(self.hudirs.READ_OPTIMIZED)
-        table = self.hudirs.table(q["table"], options)
+        table = self.table(q, options)
         batches = self.hudirs.batches(table, op, q.get("as_of"), q.get("begin"), q.get("end"))
         if not batches:
             return {"columns": [], "rows": []}
@@ -218,10 +226,10 @@ class HudiRs:
         return len(self.read("snapshot", {**q, "columns": ["_hoodie_record_key"]})["rows"])
 
     def properties(self, q):
-        return dict(self.hudirs.table(q["table"]).hudi_options())
+        return dict(self.table(q).hudi_options())
 
     def timeline(self, q):
-        timeline = self.hudirs.table(q["table"]).get_timeline()
+        timeline = self.table(q).get_timeline()
         out = [{"requested": i.timestamp, "completed": getattr(i, "completion_timestamp", None), "action": i.action, "state": "COMPLETED"}
                for name in ("commits", "deltacommits", "replacecommits", "clustering_commits")
                for i in getattr(timeline, f"get_completed_{name}")()]
