@@ -145,21 +145,25 @@ func (l *Leases) Lock(ctx context.Context, name string) (Lock, error) {
 	return h, nil
 }
 
-// Holder implements HolderTeller.
+// Holder implements HolderTeller. The lease is watched from then on, as by Lock.
 func (l *Leases) Holder(ctx context.Context, name string) (*LockedError, error) {
-	body, _, err := l.read(ctx, name)
+	body, o, err := l.read(ctx, name)
 	if errors.Is(err, ErrNotExist) || err == nil && body.Released {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &LockedError{Holder: body.describe(), Stale: l.o.Clock().Round(0).After(body.Until)}, nil
+	holder := l.watch(name, body, o)
+	if holder == nil {
+		holder = &LockedError{Holder: body.describe(), Stale: true}
+	}
+	return holder, nil
 }
 
 // watch is why a lease cannot be taken yet, or nil: it was not renewed for as long
 // as it stands while this process watched.
-func (l *Leases) watch(name string, body leaseBody, o Object) error {
+func (l *Leases) watch(name string, body leaseBody, o Object) *LockedError {
 	now := l.o.Clock()
 	stands := max(time.Duration(body.ValidMillis)*time.Millisecond, l.o.Validity)
 	l.mu.Lock()

@@ -75,7 +75,8 @@ func (e *LockedError) Unwrap() error { return ErrLocked }
 
 // HolderTeller is a Driver that can say who holds a lock without taking it.
 type HolderTeller interface {
-	// Holder is who holds the lock of that name, nil when nobody does.
+	// Holder is who holds the lock of that name, nil when nobody does. Where locks are
+	// lent, one that is over has a holder who is Stale, to be asked after no more.
 	Holder(ctx context.Context, name string) (*LockedError, error)
 }
 

@@ -25,6 +25,8 @@ func (t *Table) Lease(ctx context.Context) (*Lease, error) {
 	}
 	held, err := t.bucket.Lock(ctx, LeaseName)
 	if errors.Is(err, storage.ErrLocked) {
+		// Who waits for one dead process's lease need not wait for its other one then.
+		_, _ = t.Executor(ctx)
 		return nil, &Error{Err: fmt.Errorf("%w: %w", ErrHeld, err), Hint: "stop the other writer of this table, or wait for it"}
 	}
 	if err != nil {
@@ -54,6 +56,13 @@ func (l *Lease) Close() error {
 // Holder says who writes to the table, nil when nobody does or the store cannot tell.
 func (t *Table) Holder(ctx context.Context) (*storage.LockedError, error) {
 	return t.bucket.Holder(ctx, LeaseName)
+}
+
+// Executor says who runs compactions of the table, nil when nobody does or the store
+// cannot tell. One that is Stale may be dead; it is when Executor said so for as long
+// as Again was above 0. Until then Recover and BeginCompaction take it for alive.
+func (t *Table) Executor(ctx context.Context) (*storage.LockedError, error) {
+	return t.bucket.Holder(ctx, compactionLock)
 }
 
 // Leased is ctx that ends with the table's lease too, with an ErrLost as its cause.

@@ -350,29 +350,6 @@ func openForReading(ctx context.Context, url string) (*table.Table, func(), erro
 	return t, func() { _ = b.Close() }, nil
 }
 
-// leaseAskedEvery is how long a waiting writer leaves the lease alone at least.
-const leaseAskedEvery = 250 * time.Millisecond
-
-// standBy waits until a lease is worth asking for again, and gives the error back
-// when it is not to be waited for: another has it, and lives, and wait is not set.
-func standBy(ctx context.Context, err error, wait bool) error {
-	var locked *storage.LockedError
-	known := errors.As(err, &locked)
-	if !errors.Is(err, table.ErrHeld) || !wait && (!known || !locked.Stale) {
-		return err
-	}
-	pause := leaseAskedEvery
-	if known {
-		pause = max(pause, locked.Again)
-	}
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the table: %w", ctx.Err())
-	case <-time.After(pause):
-		return nil
-	}
-}
-
 // openForWriting opens the table or creates it, and takes its lease. release
 // gives both back. With held, it waits while another writer has the lease, and
 // tells held once who that is; without, only as long as that one may be dead.
@@ -389,7 +366,7 @@ func openForWriting(ctx context.Context, cfg config.Config, source changes.Sourc
 	for told := false; ; told = true {
 		t, lease, err := openLeased(ctx, b, u, cfg, source)
 		if err == nil {
-			return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
+			return outlive(ctx, t, lease, b)
 		}
 		if held != nil && !told && errors.Is(err, table.ErrHeld) {
 			held(err)
@@ -421,7 +398,7 @@ func openLeasedTable(ctx context.Context, url string) (*table.Table, func() erro
 		}
 		lease, err = t.Lease(ctx)
 	}
-	return t, func() error { return errors.Join(lease.Close(), b.Close()) }, nil
+	return outlive(ctx, t, lease, b)
 }
 
 // openWithoutLease opens a table that exists for work that needs no lease.

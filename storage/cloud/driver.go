@@ -76,7 +76,7 @@ const (
 	readBlock = 512 << 10
 )
 
-func newDriver(s store, prefix string, o *Options) *Driver {
+func newDriver(s store, where, prefix string, o *Options) *Driver {
 	if o == nil {
 		o = &Options{}
 	}
@@ -88,7 +88,7 @@ func newDriver(s store, prefix string, o *Options) *Driver {
 	}
 	const first, longest, timeout, day = 100 * time.Millisecond, 5 * time.Second, 30 * time.Second, 24 * time.Hour
 	d := &Driver{store: s, part: o.PartBytes, stale: or(o.Stale, day), open: map[string]bool{},
-		retry: retry{timeout: or(o.Timeout, timeout), patience: or(o.Patience, defaultTries), first: first, longest: longest, sleep: o.Sleep, told: o.Retried}}
+		retry: retry{where: where, timeout: or(o.Timeout, timeout), patience: or(o.Patience, defaultTries), first: first, longest: longest, sleep: o.Sleep, told: o.Retried}}
 	d.retry.explain = d.explain
 	if d.part == 0 {
 		d.part = defaultPart
@@ -209,6 +209,9 @@ func (d *Driver) readPart(ctx context.Context, o storage.Object, p []byte, offse
 			}
 			more, err := got.read(p[n:])
 			n += more
+			if err == nil && n < len(p) && offset+int64(n) < got.of.size {
+				err = fmt.Errorf("the answer has %d bytes, the object more: %w", more, io.ErrUnexpectedEOF)
+			}
 			return err
 		})
 		if n == len(p) {

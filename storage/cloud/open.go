@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"strconv"
 
 	gcs "cloud.google.com/go/storage"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/azureblob"
 	"gocloud.dev/blob/gcsblob"
@@ -50,7 +52,11 @@ func Open(ctx context.Context, scheme, bucket, prefix string, query url.Values, 
 	if err != nil {
 		return nil, fmt.Errorf("open %s://%s: %w", scheme, bucket, err)
 	}
-	return newDriver(s, prefix, o), nil
+	where := scheme + "://" + path.Join(bucket, prefix)
+	if endpoint := query.Get("endpoint"); endpoint != "" {
+		where += " at " + endpoint
+	}
+	return newDriver(s, where, prefix, o), nil
 }
 
 // taken removes a parameter from a query.
@@ -86,6 +92,7 @@ func openS3(ctx context.Context, bucket string, query url.Values, _ *Options) (s
 	}
 	options := client.Options()
 	options.Retryer = aws.NopRetryer{}
+	options.Logger = logging.Nop{} // it would warn, on stderr, of what comes back as an error
 	if endpoint != "" {
 		options.BaseEndpoint = &endpoint
 	}

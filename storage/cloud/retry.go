@@ -41,6 +41,8 @@ func networkFault(err error) fault {
 
 // retry is how a request is tried again.
 type retry struct {
+	// where is the store, for errors.
+	where                             string
 	timeout, patience, first, longest time.Duration
 	sleep                             func(ctx context.Context, d time.Duration) error
 	// told is told of each failure that is tried again, explain adds to the last one.
@@ -76,7 +78,7 @@ func (r *retry) tries(ctx context.Context, f func(before int) (done bool, err er
 			return r.explain(err)
 		}
 		if max(waited, time.Since(start))+wait > r.patience {
-			return r.explain(fmt.Errorf("%w (tried %d times)", err, before+1))
+			return r.explain(fmt.Errorf("%w (%s, tried %d times within %s)", err, r.where, before+1, max(waited, time.Since(start)).Round(time.Millisecond)))
 		}
 		if r.told != nil {
 			r.told(err, wait)
