@@ -77,6 +77,10 @@ type Exporter struct {
 	open     *bundle
 	row      []byte
 	followed bool // the source had nothing more once
+	// purgeSeq is the purge sequence that was looked up to, purged are the documents of
+	// the last list of purges, which the server bounds.
+	purgeSeq string
+	purged   map[string]bool
 }
 
 // NewExporter takes a folder: it finds the chain that is there, or begins one, and
@@ -110,6 +114,7 @@ func (e *Exporter) begin(ctx context.Context) error {
 	}
 	if e.last.Number == 0 {
 		e.last = Manifest{Version: formVersion, Chain: rand.Text(), Database: id.Name, Incarnation: id.Incarnation}
+		e.purgeSeq = id.PurgeSeq // what was purged before has no row
 		return nil
 	}
 	if e.last.Database != id.Name || e.last.Incarnation != id.Incarnation {
@@ -117,7 +122,7 @@ func (e *Exporter) begin(ctx context.Context) error {
 			"export it to an empty folder, and follow that one into the table with --accept-recreated",
 			changes.ErrRecreated, e.o.Folder, e.last.Database, e.last.Incarnation, id.Name, id.Incarnation)
 	}
-	e.position = changes.Position(e.last.LastSeq)
+	e.position, e.purgeSeq = changes.Position(e.last.LastSeq), e.last.PurgeSeq
 	return nil
 }
 
@@ -190,14 +195,11 @@ func (e *Exporter) Last() Manifest { return e.last }
 // source has nothing more. What it has read is in a bundle when it returns nil.
 func (e *Exporter) Run(ctx context.Context) error {
 	for {
-		b, err := e.source.Next(ctx, e.position, e.limit())
-		if err != nil && ctx.Err() != nil {
+		b, err := e.step(ctx)
+		if read := (readError{}); errors.As(err, &read) && ctx.Err() != nil {
 			return e.finish()
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("read %q: %w", e.last.Database, err), e.abandon())
-		}
-		if err := e.take(&b); err != nil {
 			return errors.Join(err, e.abandon())
 		}
 		if e.due(&b) {
@@ -244,7 +246,7 @@ func (e *Exporter) take(b *changes.Batch) error {
 	for i := range b.Changes {
 		e.row = appendRow(e.row[:0], &b.Changes[i])
 		if err := e.open.write(e.row); err != nil {
-			return fmt.Errorf("write %s: %w; make room and start again: nothing is lost", filepath.Join(e.o.Folder, e.open.name), err)
+			return e.full(e.open.name, err)
 		}
 	}
 	e.position = b.Last
@@ -259,10 +261,11 @@ func (e *Exporter) finish() error {
 	b, d := e.open, e.o.disk
 	m, err := b.close()
 	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w; make room and start again: nothing is lost", filepath.Join(e.o.Folder, b.name), err), e.abandon())
+		return errors.Join(e.full(b.name, err), e.abandon())
 	}
 	m.Version, m.Chain, m.Database, m.Incarnation = formVersion, e.last.Chain, e.last.Database, e.last.Incarnation
 	m.Number, m.Previous, m.FirstSeq, m.LastSeq = e.last.Number+1, e.last.Hash, e.last.LastSeq, string(e.position)
+	m.PurgeSeq = e.purgeSeq
 	text := m.encode()
 	e.open = nil
 	if err := publish(d, e.o.Folder, b.name); err != nil {

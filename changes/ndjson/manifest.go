@@ -28,6 +28,9 @@ type Manifest struct {
 	// database's beginning; LastSeq the one that it reaches.
 	FirstSeq string `json:"first_seq"`
 	LastSeq  string `json:"last_seq"`
+	// PurgeSeq is the database's purge sequence up to which purged documents are in the
+	// chain; empty where the server lists no purges.
+	PurgeSeq string `json:"purge_seq,omitempty"`
 	Rows     int64  `json:"rows"`
 	// Bytes is the size of the file, PlainBytes that of its rows.
 	Bytes      int64 `json:"bytes"`

@@ -264,3 +264,45 @@ func TestExportFollows(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What was purged in the database is gone on the other side too, whole documents and
+// winners; a document that was made again after its purge is what it is now.
+func TestExportPurges(t *testing.T) {
+	_, db, url := shop(t, couchfake.Options{}, 10)
+	dir := t.TempDir()
+	folder, table, file := filepath.Join(dir, "outbox"), filepath.Join(dir, "table"), filepath.Join(dir, "c.yaml")
+	if err := os.WriteFile(file, []byte("source: {name: shop}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cross := func() {
+		t.Helper()
+		want(t, 0, nil, "export", "--once", "--source", url, "--to", "ndjson://"+folder)
+		want(t, 0, nil, "run", "--once", "-c", file, "--source", "ndjson://"+folder, "--table", table, "--state-dir", "off")
+	}
+	edit := func(id, body string) {
+		t.Helper()
+		if _, err := db.Put(id, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"d001", "d002", "d003"} {
+		edit(id, `{"n":-1}`)
+	}
+	cross()
+	// The table is compared with the database itself, which this test can reach.
+	verify := []string{"verify", "--source", url, "--table", table, "-c", file}
+	want(t, 0, nil, verify...)
+	for _, id := range []string{"d001", "d002", "d003"} {
+		db.Purge(id, revOf(t, db, id))
+	}
+	edit("d002", `{"n":-2}`)
+	want(t, exitDiffers, []string{`"d001"`}, verify...)
+	cross()
+	want(t, 0, nil, verify...)
+	if out := want(t, 0, nil, "query", "--table", table, "--columns", "_id,n", "--format", "csv"); strings.Contains(out, "d001") || !strings.Contains(out, "d002,-2") {
+		t.Errorf("the table is\n%s", out)
+	}
+	edit("d001", `{"n":-3}`)
+	cross()
+	want(t, 0, nil, verify...)
+}
