@@ -12,8 +12,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/catalog/catalogtest"
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -32,7 +32,7 @@ type world struct {
 
 func newWorld(t *testing.T, partitionField string) *world {
 	t.Helper()
-	w := &world{t: t, driver: mem.New(nil), m: &catalogtest.Memory{}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	w := &world{t: t, driver: teststore.New(t), m: &catalogtest.Memory{}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		o: catalog.Options{Database: "shop", Name: "orders", Location: "file:///data/orders"}}
 	for _, name := range []string{hudi.ColumnID, hudi.ColumnDeleted, "pt"} {
 		kind := hudi.KindString

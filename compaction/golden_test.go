@@ -10,16 +10,16 @@ import (
 	"github.com/couch2hudi/couch2hudi/compaction"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/golden"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 // load is a golden table in memory.
 func load(t *testing.T, name string) *storage.Bucket {
 	t.Helper()
-	return golden.Load(t, storage.New(mem.New(nil), nil), name)
+	return golden.Load(t, storage.New(teststore.New(t), nil), name)
 }
 
 // jsonLines are the rows as JSON with their meta columns, but for the file's

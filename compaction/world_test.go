@@ -18,9 +18,9 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/compaction"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 	"github.com/couch2hudi/couch2hudi/writer"
 )
@@ -50,7 +50,7 @@ func (c *clock) add(d time.Duration) {
 type world struct {
 	t      *testing.T
 	clock  *clock
-	store  *mem.Driver
+	store  storage.Driver
 	table  *table.Table
 	lease  io.Closer
 	schema *hudi.Schema
@@ -74,7 +74,7 @@ func newWorldOf(t *testing.T, seed uint64, o table.CreateOptions) *world {
 	o.Name, o.PartitionField = "docs", "pt"
 	w := &world{t: t, clock: newClock(), rand: rand.New(rand.NewPCG(seed, 3)), rewrite: -1, rows: map[string]string{},
 		places: map[string]hudi.Location{}, orders: map[string]int64{}}
-	w.store = mem.New(&mem.Options{Now: w.clock.Now})
+	w.store = teststore.At(t, w.clock.Now)
 	s, err := hudi.NewSchema("docs", hudi.Column{Name: "_id", Kind: hudi.KindString}, hudi.Column{Name: "_rev_order", Kind: hudi.KindLong},
 		hudi.Column{Name: "v", Kind: hudi.KindString})
 	w.must(err)

@@ -17,15 +17,15 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/hudi/logfile"
 	"github.com/couch2hudi/couch2hudi/index"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 // store is a table whose files a test writes.
 type store struct {
 	t      testing.TB
-	driver *mem.Driver
+	driver storage.Driver
 	bucket *storage.Bucket
 	opened *atomic.Int64
 	table  *table.Table
@@ -52,7 +52,7 @@ func newStore(t testing.TB) *store {
 		now = now.Add(time.Second)
 		return now
 	}
-	st := &store{t: t, driver: mem.New(nil), schema: s, opened: opened}
+	st := &store{t: t, driver: teststore.New(t), schema: s, opened: opened}
 	st.bucket = storage.New(st.driver, &o)
 	if st.table, err = table.Create(t.Context(), st.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{Clock: clock}); err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/index"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -29,7 +29,7 @@ func golden(t *testing.T, name string) (*table.View, []truth) {
 		t.Fatal(err)
 	}
 	defer z.Close()
-	bucket := storage.New(mem.New(nil), nil)
+	bucket := storage.New(teststore.New(t), nil)
 	var want struct {
 		Snapshot []truth `json:"snapshot"`
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/index"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 	"github.com/couch2hudi/couch2hudi/writer"
 )
@@ -47,7 +47,7 @@ func loop(t *testing.T, seed uint64) {
 		hudi.Column{Name: "_deleted", Kind: hudi.KindBoolean}, hudi.Column{Name: "pt", Kind: hudi.KindString}, hudi.Column{Name: "v", Kind: hudi.KindString})
 	var n atomic.Int64
 	o := table.Options{Clock: func() time.Time { return time.Date(2026, 1, 1, 0, 0, int(n.Add(1)), 0, time.UTC) }}
-	b := storage.New(mem.New(nil), nil)
+	b := storage.New(teststore.New(t), nil)
 	tb, err := table.Create(t.Context(), b, table.CreateOptions{Name: "docs", PartitionField: "pt"}, o)
 	if err != nil {
 		t.Fatal(err)

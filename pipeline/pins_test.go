@@ -12,9 +12,9 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/index"
 	"github.com/couch2hudi/couch2hudi/internal/golden"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 	"github.com/couch2hudi/couch2hudi/writer"
 )
@@ -34,7 +34,7 @@ func bloomPins() pipeline.Pins {
 func created(t *testing.T, p pipeline.Pins, extra map[string]string) *table.Table {
 	t.Helper()
 	c := table.CreateOptions{Name: "docs", PartitionField: p.PartitionName, BareFolders: p.BareFolders, PlainFolders: p.PlainFolders, Extra: extra}
-	tb, err := table.Create(t.Context(), storage.New(mem.New(nil), nil), c, table.Options{})
+	tb, err := table.Create(t.Context(), storage.New(teststore.New(t), nil), c, table.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func (w *world) commitLayout(text string) (struct{}, error) {
 // foreign is a golden table of another engine.
 func foreign(t *testing.T, name string) *table.View {
 	t.Helper()
-	b := golden.Load(t, storage.New(mem.New(nil), nil), name)
+	b := golden.Load(t, storage.New(teststore.New(t), nil), name)
 	tb, err := table.Open(t.Context(), b, table.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)

@@ -12,12 +12,12 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/filter"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/rebucket"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -179,7 +179,7 @@ func TestRebucketRefuses(t *testing.T) {
 	w.buckets(8)
 	w.must(w.db.Put("a", []byte(`{"n":1,"day":"2024-01-01"}`)))
 	w.must(w.ingest(w.driver))
-	bare := mem.New(nil)
+	bare := teststore.New(t)
 	w.must(table.Create(t.Context(), storage.New(bare, nil), table.CreateOptions{Name: "docs"}, table.Options{}))
 	if _, err := w.rebucket(bare, rebucket.Options{Buckets: 8}); !errors.Is(err, pipeline.ErrPinned) {
 		t.Errorf("a table that says nothing: %v", err)
@@ -189,7 +189,7 @@ func TestRebucketRefuses(t *testing.T) {
 // copied is a store with the same objects.
 func copied(t *testing.T, d storage.Driver) storage.Driver {
 	t.Helper()
-	from, to := storage.New(d, nil), mem.New(nil)
+	from, to := storage.New(d, nil), teststore.New(t)
 	for o, err := range from.List(t.Context(), "") {
 		if err != nil {
 			t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/couch2hudi/couch2hudi/changes/couchdb"
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/reader"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 	"github.com/couch2hudi/couch2hudi/writer"
 )
@@ -205,7 +205,7 @@ func (w *world) plant(defects []planted, buckets bool) {
 		extra[key], _, _, err = v.Extra(ctx, key)
 		w.must(nil, err)
 	}
-	w.driver = mem.New(nil)
+	w.driver = teststore.New(w.t)
 	t, err := w.open(ctx, w.driver)
 	w.must(t, err)
 	var o writer.Options

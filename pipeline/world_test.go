@@ -18,11 +18,11 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/internal/couchfake"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/normalize"
 	"github.com/couch2hudi/couch2hudi/pipeline"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -71,7 +71,7 @@ func newWorldOn(t *testing.T, seed uint64, o couchfake.Options) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	w := &world{t: t, server: s, driver: mem.New(nil), rand: rand.New(rand.NewPCG(seed, 1)), lives: map[string]string{}}
+	w := &world{t: t, server: s, driver: teststore.New(t), rand: rand.New(rand.NewPCG(seed, 1)), lives: map[string]string{}}
 	if w.db, err = s.Create("docs"); err != nil {
 		t.Fatal(err)
 	}

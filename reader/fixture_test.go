@@ -16,16 +16,16 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/hudi/logfile"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 // fixture is a table whose files a test writes one by one.
 type fixture struct {
 	t      testing.TB
-	driver *mem.Driver
+	driver storage.Driver
 	bucket *storage.Bucket
 	table  *table.Table
 	schema *hudi.Schema
@@ -44,7 +44,7 @@ func newFixture(t testing.TB) *fixture {
 		now = now.Add(time.Second)
 		return now
 	}
-	f := &fixture{t: t, driver: mem.New(nil), schema: s}
+	f := &fixture{t: t, driver: teststore.New(t), schema: s}
 	f.bucket = storage.New(f.driver, nil)
 	if f.table, err = table.Create(t.Context(), f.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{Clock: clock}); err != nil {
 		t.Fatal(err)

@@ -17,9 +17,9 @@ import (
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -48,7 +48,7 @@ func golden(t *testing.T, name string) (*storage.Bucket, expected) {
 		t.Fatal(err)
 	}
 	defer z.Close()
-	bucket := storage.New(mem.New(nil), nil)
+	bucket := storage.New(teststore.New(t), nil)
 	var want expected
 	for _, f := range z.File {
 		r, err := f.Open()

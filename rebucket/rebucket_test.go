@@ -12,10 +12,10 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/basefile"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/rebucket"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -102,7 +102,7 @@ func rows(t *testing.T, tb *table.Table) map[string]int64 {
 // TestRunMendsSecondRows: an older writer had put keys with ":" into bucket 1 as
 // well; of each the newest row stays.
 func TestRunMendsSecondRows(t *testing.T) {
-	tb, release := created(t, mem.New(nil))
+	tb, release := created(t, teststore.New(t))
 	defer release()
 	base(t, tb, "00000000-a-0", map[string]int64{"plain": 1, "urn:1": 2, "urn:2": 9})
 	base(t, tb, "00000001-a-0", map[string]int64{"other": 1, "urn:1": 3, "urn:2": 4})
@@ -145,7 +145,7 @@ func TestRunFails(t *testing.T) {
 // failAt fails the n-th operation of a kind and says whether there was one.
 func failAt(t *testing.T, kind storagetest.Kind, n int) bool {
 	t.Helper()
-	d := mem.New(nil)
+	d := teststore.New(t)
 	tb, lease := created(t, d)
 	want := map[string]int64{}
 	for i := range 20 {
@@ -190,7 +190,7 @@ func failAt(t *testing.T, kind storagetest.Kind, n int) bool {
 }
 
 func TestRunWithoutBuckets(t *testing.T) {
-	tb, release := created(t, mem.New(nil))
+	tb, release := created(t, teststore.New(t))
 	defer release()
 	if _, err := rebucket.Run(t.Context(), tb, rebucket.Options{}); !errors.Is(err, hudi.ErrBuckets) {
 		t.Fatal(err)

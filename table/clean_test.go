@@ -12,17 +12,17 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 // rewritten is a store with a table in which each of two groups was written n
 // times, in a base file each.
-func rewritten(t *testing.T, n int) (*mem.Driver, []hudi.Time) {
+func rewritten(t *testing.T, n int) (storage.Driver, []hudi.Time) {
 	t.Helper()
-	d := mem.New(nil)
+	d := teststore.New(t)
 	tb := must[*table.Table](t)(table.Create(t.Context(), bucketOf(d), table.CreateOptions{Name: "docs", PartitionField: "pt"}, options()))
 	l := must[interface{ Close() error }](t)(tb.Lease(t.Context()))
 	var all []hudi.Time
@@ -432,7 +432,7 @@ func TestArchiveInProcess(t *testing.T) {
 
 // What commits carry is found in the archive, the newest first.
 func TestExtraInArchive(t *testing.T) {
-	ctx, d := t.Context(), mem.New(nil)
+	ctx, d := t.Context(), teststore.New(t)
 	tb := create(t, d)
 	var at []hudi.Time
 	for n, extra := range []map[string]string{{"a": "1", "b": "1"}, {"a": "2"}, {"c": "b"}, {}, {}} {

@@ -12,13 +12,14 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
+	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 // logged is a store whose group 1 has a base file and one log file. Its clock
 // and the table's are the same.
-func logged(t *testing.T) (*mem.Driver, *table.Table, *clock) {
+func logged(t *testing.T) (storage.Driver, *table.Table, *clock) {
 	t.Helper()
 	d, tb, c, l := leasedLogged(t)
 	t.Cleanup(func() { _ = l.Close() })
@@ -26,10 +27,10 @@ func logged(t *testing.T) (*mem.Driver, *table.Table, *clock) {
 }
 
 // leasedLogged is logged with the lease for the caller to close.
-func leasedLogged(t *testing.T) (*mem.Driver, *table.Table, *clock, io.Closer) {
+func leasedLogged(t *testing.T) (storage.Driver, *table.Table, *clock, io.Closer) {
 	t.Helper()
 	c := newClock()
-	d := mem.New(&mem.Options{Now: c.Now})
+	d := teststore.At(t, c.Now)
 	tb := must[*table.Table](t)(table.Create(t.Context(), bucketOf(d), table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{Clock: c.Now}))
 	l := must[io.Closer](t)(tb.Lease(t.Context()))
 	must[hudi.Time](t)(commitBases(t.Context(), tb, 1, 2))
@@ -137,7 +138,7 @@ func TestCompaction(t *testing.T) {
 // takes for the times of completion, though the store's clock is ahead of ours.
 func TestScheduleIsLaterThanFiles(t *testing.T) {
 	ours, store := newClock(), newClock()
-	d := mem.New(&mem.Options{Now: store.Now})
+	d := teststore.At(t, store.Now)
 	tb := must[*table.Table](t)(table.Create(t.Context(), bucketOf(d), table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{Clock: ours.Now}))
 	lease(t, tb)
 	must[hudi.Time](t)(commitBases(t.Context(), tb, 1))

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -20,7 +20,7 @@ func moment(s int) hudi.Time { return hudi.Time(fmt.Sprintf("202601010000%02d000
 // and "g 3 log" for a log file.
 func tableOf(t *testing.T, instants, files []string) *table.View {
 	t.Helper()
-	d := mem.New(nil)
+	d := teststore.New(t)
 	p := hudi.MakeProperties(map[string]string{hudi.PropName: "docs", hudi.PropType: "MERGE_ON_READ", hudi.PropVersion: "9", hudi.PropLayout: "2",
 		hudi.PropKeyFields: "_id", hudi.PropOrdering: "o", hudi.PropMergeMode: "EVENT_TIME_ORDERING"})
 	objects := map[string]string{".hoodie/hoodie.properties": string(p.With(hudi.PropChecksum, p.Checksum()).Encode(time.Now())), ".hoodie_partition_metadata": ""}

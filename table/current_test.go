@@ -13,8 +13,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -22,7 +22,7 @@ import (
 // the timeline was listed.
 type carried struct {
 	t     *testing.T
-	d     *mem.Driver
+	d     storage.Driver
 	tb    *table.Table
 	clock *clock
 	lists atomic.Int64
@@ -31,7 +31,7 @@ type carried struct {
 
 func newCarried(t *testing.T) *carried {
 	t.Helper()
-	c := &carried{t: t, d: mem.New(nil), clock: newClock()}
+	c := &carried{t: t, d: teststore.New(t), clock: newClock()}
 	b := storage.New(c.d, &storage.Options{Observe: func(e storage.Event) {
 		if e.Op == "list" && e.Name == ".hoodie/" {
 			c.lists.Add(1)
@@ -212,7 +212,7 @@ func TestBeginAtRefuses(t *testing.T) {
 // between is a store that calls a function right before a delta commit is
 // completed, and lets a listing of the timeline wait.
 type between struct {
-	*mem.Driver
+	storage.Driver
 	before       func()
 	hold         atomic.Bool
 	listed, goOn chan struct{}
@@ -249,7 +249,7 @@ func TestCurrentKeepsOwnCommit(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		t.Run(fmt.Sprintf("late=%t", late), func(t *testing.T) {
 			ctx := t.Context()
-			d := &between{Driver: mem.New(nil), listed: make(chan struct{}), goOn: make(chan struct{})}
+			d := &between{Driver: teststore.New(t), listed: make(chan struct{}), goOn: make(chan struct{})}
 			tb := must[*table.Table](t)(table.Create(ctx, bucketOf(d), table.CreateOptions{Name: "docs", PartitionField: "pt"}, options()))
 			lease(t, tb)
 			must[hudi.Time](t)(commitBases(ctx, tb, 1))

@@ -13,13 +13,14 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
+	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 // golden is a table that Spark wrote, in a store, with what Spark says of it.
 type golden struct {
-	driver   *mem.Driver
+	driver   storage.Driver
 	Timeline []struct {
 		Action    commitmeta.Action `json:"action"`
 		File      string            `json:"file"`
@@ -35,7 +36,7 @@ func load(t *testing.T, name string) *golden {
 	t.Helper()
 	r := must[*zip.ReadCloser](t)(zip.OpenReader("../testdata/golden/" + name + ".zip"))
 	defer func() { _ = r.Close() }()
-	g := &golden{driver: mem.New(nil)}
+	g := &golden{driver: teststore.New(t)}
 	b := bucketOf(g.driver)
 	for _, e := range r.File {
 		if strings.HasSuffix(e.Name, "/") {

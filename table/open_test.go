@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 func TestCreate(t *testing.T) {
-	ctx, d := t.Context(), mem.New(nil)
+	ctx, d := t.Context(), teststore.New(t)
 	b := bucketOf(d)
 	if ok := must[bool](t)(table.Exists(ctx, b)); ok {
 		t.Error("a table in an empty store")
@@ -66,7 +66,7 @@ func TestCreate(t *testing.T) {
 
 func TestCreateNonPartitioned(t *testing.T) {
 	ctx := t.Context()
-	tb := must[*table.Table](t)(table.Create(ctx, bucketOf(mem.New(nil)), table.CreateOptions{Name: "x", OrderColumn: "ts", KeyColumn: "id"}, options()))
+	tb := must[*table.Table](t)(table.Create(ctx, bucketOf(teststore.New(t)), table.CreateOptions{Name: "x", OrderColumn: "ts", KeyColumn: "id"}, options()))
 	p := tb.Properties()
 	if _, ok := p.Lookup(hudi.PropPartitionFields); ok || p.Get(hudi.PropKeyGenerator) != "org.apache.hudi.keygen.NonpartitionedKeyGenerator" ||
 		tb.OrderColumn() != "ts" || tb.KeyColumn() != "id" || tb.PartitionField() != "" {
@@ -107,7 +107,7 @@ func TestCreateRefuses(t *testing.T) {
 		"two partitions": {Name: "x", PartitionField: "a,b"},
 		"two orderings":  {Name: "x", OrderColumn: "a,b"},
 	} {
-		d := mem.New(nil)
+		d := teststore.New(t)
 		if _, err := table.Create(t.Context(), bucketOf(d), c, options()); err == nil {
 			t.Errorf("%s: created", what)
 		}
@@ -118,7 +118,7 @@ func TestCreateRefuses(t *testing.T) {
 }
 
 func TestCreateRace(t *testing.T) {
-	d := mem.New(nil)
+	d := teststore.New(t)
 	var wg sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
@@ -223,7 +223,7 @@ func TestOpenRefusesFiles(t *testing.T) {
 	must[*table.Table](t)(table.Open(t.Context(), bucketOf(d), table.Options{ReadOnly: true}))
 
 	for what, content := range map[string]string{"empty": "", "comments": "# x\n", "a bad escape": `hoodie.table.name=\u00`} {
-		d := mem.New(nil)
+		d := teststore.New(t)
 		putAll(t, d, map[string]string{".hoodie/hoodie.properties": content})
 		_, err := table.Open(t.Context(), bucketOf(d), options())
 		wantErr(t, what, err, table.ErrCorrupt)

@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 func TestUpdateProperties(t *testing.T) {
-	ctx, d := t.Context(), mem.New(nil)
+	ctx, d := t.Context(), teststore.New(t)
 	bare := must[*table.Table](t)(table.Create(ctx, bucketOf(d), table.CreateOptions{Name: "docs", Extra: map[string]string{"some.pin": "1"}}, options()))
 	wantErr(t, "without the lease", bare.UpdateProperties(ctx, map[string]string{"some.pin": "2"}), table.ErrNoLease)
 	tb := open(t, d)

@@ -7,7 +7,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -31,7 +31,7 @@ func groups(t *testing.T, v *table.View, partition string) (ids []hudi.FileID) {
 // A replacecommit takes groups away and puts others there at once; the past has
 // them still, and a fresh look at the store says the same.
 func TestReplace(t *testing.T) {
-	ctx, d := t.Context(), mem.New(nil)
+	ctx, d := t.Context(), teststore.New(t)
 	tb := create(t, d)
 	first := must[hudi.Time](t)(commitBases(ctx, tb, 1, 2))
 	x, b := replaceOne(t, tb)
@@ -58,7 +58,7 @@ func TestReplace(t *testing.T) {
 
 // Rolled back, by its own writer or by the next, it leaves nothing.
 func TestReplaceRollsBack(t *testing.T) {
-	ctx, d := t.Context(), mem.New(nil)
+	ctx, d := t.Context(), teststore.New(t)
 	tb := must[*table.Table](t)(table.Create(ctx, bucketOf(d), table.CreateOptions{Name: "docs", PartitionField: "pt"}, options()))
 	held := must[io.Closer](t)(tb.Lease(ctx))
 	must[hudi.Time](t)(commitBases(ctx, tb, 1))
@@ -86,7 +86,7 @@ func TestReplaceRollsBack(t *testing.T) {
 
 // What a body may not say, and what may not come between.
 func TestReplaceRefuses(t *testing.T) {
-	ctx, d := t.Context(), mem.New(nil)
+	ctx, d := t.Context(), teststore.New(t)
 	tb := create(t, d)
 	must[hudi.Time](t)(commitBases(ctx, tb, 1, 2))
 	x := must[*table.Txn](t)(tb.Begin(ctx))

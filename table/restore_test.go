@@ -13,14 +13,13 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 // past is a store with a long history, and what its table was at each write.
 type past struct {
-	d      *mem.Driver
+	d      storage.Driver
 	clock  *clock
 	at     map[string]hudi.Time
 	states map[string]string

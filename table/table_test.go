@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
 func TestCommitIsSeen(t *testing.T) {
-	ctx, d := t.Context(), mem.New(nil)
+	ctx, d := t.Context(), teststore.New(t)
 	tb := create(t, d)
 	v := must[*table.View](t)(tb.View(ctx))
 	if _, err := v.Schema(ctx); err == nil {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,9 +17,9 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/file"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -29,7 +30,7 @@ var update = flag.Bool("update", false, "write golden files anew")
 func TestCommitTrace(t *testing.T) {
 	var trace bytes.Buffer
 	ctx := t.Context()
-	d := storagetest.Trace(mem.New(nil), &trace, &storagetest.TraceOptions{Reads: true})
+	d := storagetest.Trace(teststore.New(t), &trace, &storagetest.TraceOptions{Reads: true})
 	tb := must[*table.Table](t)(table.Create(ctx, bucketOf(d), table.CreateOptions{Name: "docs", PartitionField: "pt"}, options()))
 	fmt.Fprintln(&trace, "# created")
 	l := must[interface{ Close() error }](t)(tb.Lease(ctx))
@@ -55,8 +56,12 @@ func TestCommitTrace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := must[[]byte](t)(os.ReadFile(golden)); !bytes.Equal(want, trace.Bytes()) {
-		t.Errorf("the trace differs from %s (go test -update writes it anew):\n%s", golden, trace.String())
+	got := trace.String()
+	if !teststore.InMemory() { // a store with folders of its own removes empty ones
+		got = regexp.MustCompile(`(?m)^prune .*\n`).ReplaceAllString(got, "")
+	}
+	if want := must[[]byte](t)(os.ReadFile(golden)); string(want) != got {
+		t.Errorf("the trace differs from %s (go test -update writes it anew):\n%s", golden, got)
 	}
 }
 
@@ -65,7 +70,7 @@ func cmpErr(errs ...error) error { return errors.Join(errs...) }
 // After the first listing our own commits are known without another, and a
 // view made so is the same as one made by listing.
 func TestViewIsDerived(t *testing.T) {
-	ctx, d := t.Context(), mem.New(nil)
+	ctx, d := t.Context(), teststore.New(t)
 	var lists []string
 	var mu sync.Mutex
 	b := storage.New(d, &storage.Options{Observe: func(e storage.Event) {

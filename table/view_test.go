@@ -8,7 +8,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -82,7 +82,7 @@ func TestBody(t *testing.T) {
 }
 
 func TestCommitted(t *testing.T) {
-	d := mem.New(nil)
+	d := teststore.New(t)
 	tb := create(t, d)
 	v := must[*table.View](t)(tb.View(t.Context()))
 	if v.Committed("20200101000000000") || v.Last() != "" {

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 	"github.com/couch2hudi/couch2hudi/writer"
 )
@@ -150,7 +150,7 @@ func (w *world) baseGroups() map[hudi.FileID]bool {
 // of buckets, and the table is right.
 func TestManyBuckets(t *testing.T) {
 	const n, rows, parallel = 2048, 6000, 3
-	c := &counting{Driver: mem.New(nil)}
+	c := &counting{Driver: teststore.New(t)}
 	w := overCounting(t, c)
 	w.o = writer.Options{Buckets: n, Parallel: parallel, NewID: ids(5), Memory: 8 << 20}
 	placed := map[string]hudi.FileID{}

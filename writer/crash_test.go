@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -44,7 +44,7 @@ func crashAt(t *testing.T, cdc hudi.CDCMode, crash storagetest.Crash, n *deaths)
 	t.Helper()
 	w := newWorldOf(t, 11, true, cdc)
 	w.o.FileBytes = 0
-	store := mem.New(nil)
+	store := teststore.New(t)
 	w.reopen(store)
 	rs, committed := w.batch(8)
 	if err := w.commit(rs); err != nil {

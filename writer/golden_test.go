@@ -11,16 +11,16 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
 	"github.com/couch2hudi/couch2hudi/internal/golden"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 	"github.com/couch2hudi/couch2hudi/writer"
 )
 
 func loaded(t *testing.T, name string) *storage.Bucket {
 	t.Helper()
-	return golden.Load(t, storage.New(mem.New(nil), nil), name)
+	return golden.Load(t, storage.New(teststore.New(t), nil), name)
 }
 
 func viewOf(t *testing.T, b *storage.Bucket, readOnly bool) *table.View {

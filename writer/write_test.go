@@ -20,9 +20,9 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/hudi/logfile"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 	"github.com/couch2hudi/couch2hudi/writer"
 )
@@ -66,7 +66,7 @@ func newWorldWith(t *testing.T, seed uint64, partitioned bool, c table.CreateOpt
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(seed, 7))
-	w := &world{t: t, r: r, bucket: storage.New(mem.New(nil), nil), schema: s, o: writer.Options{NewID: ids(seed), FileBytes: 4000, BlockBytes: 2000},
+	w := &world{t: t, r: r, bucket: storage.New(teststore.New(t), nil), schema: s, o: writer.Options{NewID: ids(seed), FileBytes: 4000, BlockBytes: 2000},
 		rows: map[string]string{}, places: map[string]hudi.Location{}, orders: map[string]int64{}, cdc: c.CDC}
 	c.Name = "docs"
 	if partitioned {

@@ -14,8 +14,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/commitmeta"
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 )
 
@@ -41,7 +41,7 @@ func TestLister(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		d := mem.New(&mem.Options{Now: func() time.Time { now = now.Add(time.Second); return now }})
+		d := teststore.At(t, func() time.Time { now = now.Add(time.Second); return now })
 		ctx, b := t.Context(), storage.New(d, nil)
 		l, err := timeline.NewLister(b, hudi.Version6)
 		if err != nil {
@@ -94,7 +94,7 @@ func randomName(r *rand.Rand) string {
 // nothing.
 func TestListerLooksOnce(t *testing.T) {
 	ctx, looked := t.Context(), 0
-	d := &unknown{Driver: mem.New(nil), looked: &looked}
+	d := &unknown{Driver: teststore.New(t), looked: &looked}
 	b := storage.New(d, nil)
 	l, err := timeline.NewLister(b, hudi.Version6)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/hudi/logfile"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 )
 
@@ -72,7 +72,7 @@ func TestNoNames(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	ctx, b := t.Context(), storage.New(mem.New(nil), nil)
+	ctx, b := t.Context(), storage.New(teststore.New(t), nil)
 	for _, name := range []string{
 		"20260103000000000.deltacommit.requested", "20260103000000000.deltacommit.inflight", "20260103000000000.deltacommit",
 		"20260101000000.commit", "20260101000000.inflight", // of an old release
@@ -119,7 +119,7 @@ func TestList(t *testing.T) {
 	if later, err := timeline.List(ctx, b, hudi.Version9); err != nil || len(later) != 0 {
 		t.Errorf("as a table of version 9: %v, %v", later, err)
 	}
-	broken := storage.New(storagetest.Faults(mem.New(nil), storagetest.Fault{Kind: storagetest.List, N: 1}), nil)
+	broken := storage.New(storagetest.Faults(teststore.New(t), storagetest.Fault{Kind: storagetest.List, N: 1}), nil)
 	if _, err := timeline.List(context.Background(), broken, hudi.Version6); !errors.Is(err, storagetest.ErrFault) {
 		t.Errorf("a listing that fails: %v", err)
 	}

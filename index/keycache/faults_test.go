@@ -19,8 +19,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi"
 	"github.com/couch2hudi/couch2hudi/index"
 	"github.com/couch2hudi/couch2hudi/index/keycache"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -154,7 +154,7 @@ func TestThePast(t *testing.T) {
 // cache is right once it can be read again.
 func TestFaultsOfTheTable(t *testing.T) {
 	h := newHistory(t, 5)
-	driver := mem.New(nil)
+	driver := teststore.New(t)
 	h.bucket = storage.New(driver, nil)
 	if _, err := table.Create(t.Context(), h.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{}); err != nil {
 		t.Fatal(err)

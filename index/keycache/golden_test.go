@@ -10,8 +10,8 @@ import (
 	"github.com/couch2hudi/couch2hudi/index"
 	"github.com/couch2hudi/couch2hudi/index/keycache"
 	"github.com/couch2hudi/couch2hudi/internal/golden"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -58,7 +58,7 @@ func TestGolden(t *testing.T) {
 
 func goldenView(t *testing.T, name string) *table.View {
 	t.Helper()
-	bucket := golden.Load(t, storage.New(mem.New(nil), nil), name)
+	bucket := golden.Load(t, storage.New(teststore.New(t), nil), name)
 	tb, err := table.Open(t.Context(), bucket, table.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)

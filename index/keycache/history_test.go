@@ -17,9 +17,9 @@ import (
 	"github.com/couch2hudi/couch2hudi/hudi/basefile"
 	"github.com/couch2hudi/couch2hudi/hudi/logfile"
 	"github.com/couch2hudi/couch2hudi/hudi/timeline"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/reader"
 	"github.com/couch2hudi/couch2hudi/storage"
-	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/table"
 )
 
@@ -43,7 +43,7 @@ func newHistory(t testing.TB, seed uint64) *history {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &history{t: t, bucket: storage.New(mem.New(nil), nil), schema: s, rand: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	h := &history{t: t, bucket: storage.New(teststore.New(t), nil), schema: s, rand: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	if h.table, err = table.Create(t.Context(), h.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{}); err != nil {
 		t.Fatal(err)
 	}

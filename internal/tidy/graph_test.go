@@ -35,6 +35,7 @@ func graph() map[string][]string {
 		"internal/golden":    {"storage"},
 		"internal/hdfsfake":  {"storage/hdfs"},
 		"internal/avro":      {},
+		"internal/teststore": {"storage", "storage/file", "storage/mem", "storage/cloud", "storage/hdfs", "storage/storagetest", "internal/hdfsfake", "internal/s3fake"},
 		"internal/tidy":      {},
 
 		"commitmeta":     {"hudi", "internal/avro"},
@@ -67,7 +68,7 @@ func mayImportAll(dir string) bool {
 
 // suites are what tests of any package may lean on, besides drivers.
 func suites() []string {
-	return []string{"changes/changestest", "storage/storagetest", "catalog/catalogtest", "internal/couchfake", "internal/golden", "internal/hdfsfake", "internal/s3fake"}
+	return []string{"changes/changestest", "storage/storagetest", "catalog/catalogtest", "internal/couchfake", "internal/golden", "internal/hdfsfake", "internal/s3fake", "internal/teststore"}
 }
 
 // isIndex says whether a package is a further index, which package index does not

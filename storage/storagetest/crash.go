@@ -40,10 +40,10 @@ type Crasher struct {
 	locks []io.Closer
 }
 
-// NewCrasher is d until it dies.
+// NewCrasher is d, as a process of its own has it, until it dies.
 func NewCrasher(d storage.Driver, crash Crash) *Crasher {
 	c := &Crasher{crash: crash}
-	c.wrapper = wrapper{driver: d, around: c.pass}
+	c.wrapper = wrapper{driver: another(d), around: c.pass}
 	return c
 }
 

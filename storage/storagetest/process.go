@@ -45,14 +45,14 @@ func (p *Process) Advance(d time.Duration) {
 	}
 }
 
-// NewProcess is a running process with the store d.
+// NewProcess is a running process with the store d, which it has opened for itself.
 func NewProcess(d storage.Driver, o ProcessOptions) *Process {
 	p := &Process{running: make(chan struct{}), stopped: make(chan struct{}), skew: o.Skew, rate: o.Rate, freeze: o.Freeze, began: time.Now()}
 	if p.rate == 0 {
 		p.rate = 1
 	}
 	close(p.running)
-	p.wrapper = wrapper{driver: d, around: p.pass}
+	p.wrapper = wrapper{driver: another(d), around: p.pass}
 	return p
 }
 
@@ -157,11 +157,11 @@ func (p *Process) pass(op Op, do func() error) error {
 // Leased is d with the locks of storage.Leases, as a store that has none of its
 // own.
 func Leased(d storage.Driver, o storage.LeaseOptions) storage.Driver {
-	return &leased{Driver: d, leases: storage.NewLeases(d, o)}
+	return &leased{Before: Before{d}, leases: storage.NewLeases(d, o)}
 }
 
 type leased struct {
-	storage.Driver
+	Before
 	leases *storage.Leases
 }
 

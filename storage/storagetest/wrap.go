@@ -27,6 +27,7 @@ const (
 	Lock   Kind = "lock"
 	Unlock Kind = "unlock"
 	Sweep  Kind = "sweep"
+	Prune  Kind = "prune"
 )
 
 // writes says whether an operation of this kind is write-like: one that a
@@ -91,7 +92,12 @@ type wrapper struct {
 	parts bool
 }
 
-var _ storage.Opener = (*wrapper)(nil)
+var (
+	_ storage.Driver        = (*wrapper)(nil)
+	_ storage.UnknownLister = (*wrapper)(nil)
+	_ storage.Pruner        = (*wrapper)(nil)
+	_ storage.Opener        = (*wrapper)(nil)
+)
 
 // result calls f through around.
 func result[T any](around func(Op, func() error) error, op Op, f func() (T, error)) (T, error) {
@@ -131,20 +137,13 @@ func (w *wrapper) ReadAt(ctx context.Context, o storage.Object, p []byte, offset
 // BlockBytes implements storage.BlockReader: 0 for drivers that are none, or that have
 // to be asked before they are read.
 func (w *wrapper) BlockBytes() int64 {
-	if d, ok := w.driver.(storage.Opener); ok {
-		return d.BlockBytes()
-	}
-	return 0
+	return Before{w.driver}.BlockBytes()
 }
 
 // ReadFirst implements storage.Opener.
 func (w *wrapper) ReadFirst(ctx context.Context, name string, offset, most int64) (data []byte, o storage.Object, err error) {
-	d, ok := w.driver.(storage.Opener)
-	if !ok {
-		return nil, o, errors.ErrUnsupported
-	}
 	o, err = result(w.around, Op{Kind: Read, Name: name, Offset: offset, Bytes: most}, func() (_ storage.Object, err error) {
-		data, o, err = d.ReadFirst(ctx, name, offset, most)
+		data, o, err = Before{w.driver}.ReadFirst(ctx, name, offset, most)
 		if w.spoil != nil {
 			w.spoil(name, data, offset)
 		}
@@ -175,13 +174,25 @@ func (w *wrapper) Create(ctx context.Context, name string, cond storage.Cond) (s
 	return &wrappedUpload{up: up, name: name, cond: cond, around: w.around}, nil
 }
 
-// List implements storage.Driver. Its answers are gathered before the first is
-// yielded, so that a wrapper sees one operation with one result.
+// List implements storage.Driver.
 func (w *wrapper) List(ctx context.Context, prefix string, folders bool) iter.Seq2[storage.Object, error] {
+	return w.listed(Op{Kind: List, Name: prefix, Folders: folders}, w.driver.List(ctx, prefix, folders))
+}
+
+// ListUnknown implements storage.UnknownLister: a list that stops at folders.
+func (w *wrapper) ListUnknown(ctx context.Context, folder string, known func(name string) bool) iter.Seq2[storage.Object, error] {
+	if d, ok := w.driver.(storage.UnknownLister); ok {
+		return w.listed(Op{Kind: List, Name: folder, Folders: true}, d.ListUnknown(ctx, folder, known))
+	}
+	return unknown(w.List(ctx, folder, true), folder, known)
+}
+
+// listed passes a list on. Its answers are gathered before the first is yielded, so
+// that a wrapper sees one operation with one result.
+func (w *wrapper) listed(op Op, list iter.Seq2[storage.Object, error]) iter.Seq2[storage.Object, error] {
 	return func(yield func(storage.Object, error) bool) {
-		op := Op{Kind: List, Name: prefix, Folders: folders}
 		objects, err := result(w.around, op, func() (objects []storage.Object, err error) {
-			for o, err := range w.driver.List(ctx, prefix, folders) {
+			for o, err := range list {
 				if err != nil {
 					return nil, err
 				}
@@ -220,6 +231,15 @@ func (w *wrapper) Lock(ctx context.Context, name string) (storage.Lock, error) {
 // Sweep implements storage.Driver.
 func (w *wrapper) Sweep(ctx context.Context) (int, error) {
 	return result(w.around, Op{Kind: Sweep}, func() (int, error) { return w.driver.Sweep(ctx) })
+}
+
+// Prune implements storage.Pruner, where the driver does.
+func (w *wrapper) Prune(ctx context.Context, folder string) error {
+	d, ok := w.driver.(storage.Pruner)
+	if !ok {
+		return nil
+	}
+	return w.around(Op{Kind: Prune, Name: folder}, func() error { return d.Prune(ctx, folder) })
 }
 
 // Close implements storage.Driver.
