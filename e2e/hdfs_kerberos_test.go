@@ -19,7 +19,7 @@ func TestHDFSKerberos(t *testing.T) {
 
 // kerberosLevels are levels of protection, of calls and of data.
 func kerberosLevels() [][2]string {
-	all := [][2]string{{"privacy", "privacy-aes"}, {"authentication", "authentication"}, {"integrity", "encrypt-aes"}}
+	all := [][2]string{{"privacy", "privacy"}, {"privacy", "privacy-aes"}, {"integrity", "integrity"}, {"authentication", "authentication"}, {"integrity", "encrypt-aes"}}
 	if os.Getenv("E2E_FULL") != "" {
 		return all
 	}

@@ -115,6 +115,13 @@ func clientOptions(a Address) (hdfs.ClientOptions, error) {
 		return &conn{Conn: c, idle: cmp.Or(a.Timeout, idleTimeout)}, nil
 	}
 	o.DatanodeDialFunc = o.NamenodeDialFunc
+	if setting := conf["dfs.data.transfer.protection"]; setting != "" && conf["dfs.encrypt.data.transfer"] != "true" {
+		levels, err := dataLevels(setting)
+		if err != nil {
+			return o, err
+		}
+		o.DataTransferProtection, o.DatanodeDialFunc = "", protected(o.NamenodeDialFunc, levels)
+	}
 	return o, nil
 }
 
