@@ -128,7 +128,7 @@ processes: $(STAGE)
 
 # Not the tests that have stages of their own.
 oracle-tests: $(STAGE)
-	@status=0; $(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout 45m $$(go list ./e2e/... | grep -v -e /e2e/kill$$ -e /e2e/memory$$) || status=1; \
+	@status=0; $(RUN) -name oracle-tests -json -- go test -json -count=1 -tags oracle -timeout $(if $(E2E_FULL),150m,45m) $$(go list ./e2e/... | grep -v -e /e2e/kill$$ -e /e2e/memory$$) || status=1; \
 	e2e/compose/engine.sh stop $(DOCKER_DIR); exit $$status
 
 # ---- tools

@@ -20,7 +20,7 @@ import (
 // hears of it or before the writer hears of the store's answer, for one k after
 // another. The next one mends what that left, and dies in turn; compactions, cleans and
 // archivals are among the writes. The table equals the database whenever one comes to
-// its end. Here k is each 61st write of about 200, with E2E_FULL each 7th.
+// its end. Here k is each 61st write of about 200, with E2E_FULL each 13th.
 func TestCrashesInS3(t *testing.T) {
 	for _, s := range s3Stores() {
 		t.Run(s.name, func(t *testing.T) { crashesInS3(t, s) })
@@ -31,7 +31,7 @@ func crashesInS3(t *testing.T, s objectStore) {
 	const lost = "the lease is lost" // a machine may be too busy to renew it
 	step, check := 61, 4
 	if os.Getenv("E2E_FULL") != "" {
-		step, check = 7, 2
+		step, check = 13, 2
 	}
 	store := newDeadly(t, s.start(t))
 	w := newTableWriter(t, modelOptions{})
