@@ -23,11 +23,11 @@ import (
 // k-th write, before the name node hears of it or before the ingest hears of the answer,
 // for one k after another. What comes next mends what that left and dies in turn. The
 // table equals the database whenever one comes to its end. Here k is each 29th, with
-// E2E_FULL each third.
+// E2E_FULL each 7th.
 func hdfsCrashes(t *testing.T, d *dfs) {
 	step, check := 29, 4
 	if os.Getenv("E2E_FULL") != "" {
-		step, check = 3, 4
+		step, check = 7, 4
 	}
 	const folder = "/tables/crashes"
 	w := newTableWriter(t, modelOptions{})
