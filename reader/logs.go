@@ -18,7 +18,7 @@ import (
 type block struct {
 	*logfile.Block
 	name string
-	file io.ReaderAt
+	file file
 }
 
 // collect merges the slice's log files with each other. The result is never
@@ -34,7 +34,8 @@ func (m *merger) collect(ctx context.Context) (*newest, error) {
 	if err != nil {
 		return logs, err
 	}
-	for _, b := range blocks {
+	for i, b := range blocks {
+		announce(blocks, i)
 		if err := m.merge(ctx, b, logs); err != nil {
 			return logs, fmt.Errorf("read log file %q, block at offset %d: %w", b.name, b.Offset, err)
 		}
@@ -86,15 +87,20 @@ func (m *merger) records(b block) (iter.Seq2[*hudi.Record, error], error) {
 // blocks are those blocks of the slice's log files that count, in reading
 // order: committed, and not rolled back by a later command block.
 func (m *merger) blocks(ctx context.Context) (list []block, closers []io.Closer, err error) {
+	var logs []hudi.File
 	for _, log := range m.slice.Logs {
 		name, err := hudi.ParseLogFileName(log.Name)
 		if err != nil {
-			return list, closers, err
+			return nil, nil, err
 		}
-		if name.CDC {
-			continue // change images of a rewritten base file: no rows of the slice
+		if !name.CDC { // those are change images of a rewritten base file: no rows of the slice
+			logs = append(logs, log)
 		}
-		r, err := m.view.Open(ctx, m.slice.Partition, log)
+	}
+	files := openAhead(ctx, m.view, m.slice.Partition, logs)
+	defer func() { closers = append(closers, files.rest()...) }()
+	for _, log := range logs {
+		r, err := files.next(ctx)
 		if err != nil {
 			return list, closers, fmt.Errorf("open log file: %w", err)
 		}

@@ -134,4 +134,5 @@ type file interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
+	Ahead(offset, length int64)
 }

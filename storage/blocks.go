@@ -31,7 +31,8 @@ type blocks struct {
 	// ends where the object does.
 	skew int64
 	// held are the blocks by number. Guarded by the Cache.
-	held map[int64]*block
+	held  map[int64]*block
+	ahead ahead
 }
 
 // fit makes the size known. With end, the last block is a whole one.
@@ -51,19 +52,22 @@ func (b *blocks) bounds(number int64) (start, end int64) {
 	return max(start, 0), min(start+b.block, b.size)
 }
 
-// readAt reads within the object. Where there is no room for a block, it asks for what
-// it was asked for.
+// readAt reads within the object. What is large, and where there is no room for a block,
+// it asks for what it was asked for.
 func (b *blocks) readAt(p []byte, offset int64) (int, error) {
-	if int64(len(p)) >= b.block {
+	if int64(len(p)) >= b.block && !b.cache.awaits(b, offset) {
 		return b.direct(p, offset)
 	}
 	n := 0
 	for n < len(p) {
 		at := offset + int64(n)
-		one := b.cache.take(b, b.number(at))
+		one, isNew := b.cache.take(b, b.number(at))
 		if one == nil {
 			more, err := b.direct(p[n:], at)
 			return n + more, err
+		}
+		if isNew {
+			one.fill(b.direct)
 		}
 		more, err := b.from(one, p[n:], at)
 		b.cache.done(one)
@@ -74,17 +78,21 @@ func (b *blocks) readAt(p []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-// from copies out of a block, which it reads if nobody has.
+// from copies out of a block, once that is read.
 func (b *blocks) from(one *block, p []byte, offset int64) (int, error) {
-	one.read.Do(func() {
-		if one.data == nil {
-			one.data = make([]byte, one.size)
-		}
-		_, one.err = b.direct(one.data, one.start)
-	})
+	<-one.ready
 	if one.err != nil {
 		b.cache.forget(one)
 		return 0, one.err
 	}
 	return copy(p, one.data[offset-one.start:]), nil
+}
+
+// fill reads a block.
+func (one *block) fill(direct func(p []byte, offset int64) (int, error)) {
+	if one.data == nil {
+		one.data = make([]byte, one.size)
+	}
+	_, one.err = direct(one.data, one.start)
+	close(one.ready)
 }

@@ -13,11 +13,14 @@ import (
 // Options are the choices of a Bucket; nil or the zero value is the default.
 type Options struct {
 	// Observe, when set, is called after every operation, on the goroutine
-	// that asked for it: for metrics and traces. It must be quick.
+	// that asked for it, or that asked ahead: for metrics and traces. It must be quick.
 	Observe func(Event)
 	// Cache holds what is read in blocks: one for several Buckets bounds them together.
 	// By default each has its own, of 32 MiB.
 	Cache *Cache
+	// Ahead is how many requests may be under way, in goroutines of their own, for what a
+	// Reader of blocks was told that it will be asked for: see Reader.Ahead. 0 is none.
+	Ahead int
 }
 
 // Event is one finished operation of a Bucket.
@@ -42,6 +45,7 @@ type Bucket struct {
 	driver  Driver
 	observe func(Event)
 	cache   *Cache
+	ahead   int
 	locks   []Lock // what its writes are under
 }
 
@@ -49,7 +53,7 @@ type Bucket struct {
 func New(d Driver, o *Options) *Bucket {
 	b := &Bucket{driver: d}
 	if o != nil {
-		b.observe, b.cache = o.Observe, o.Cache
+		b.observe, b.cache, b.ahead = o.Observe, o.Cache, o.Ahead
 	}
 	if b.cache == nil {
 		b.cache = NewCache(0)

@@ -15,6 +15,9 @@ type Cache struct {
 	// order are the blocks of all Readers, the one that was used last at the end.
 	order      list.List
 	held, most int64
+	// stretches are how many are being read, asking how many requests are under way for
+	// what is not yet read.
+	stretches, asking int
 }
 
 // defaultCache is an eighth of the least memory that a process has by default.
@@ -37,7 +40,7 @@ func (c *Cache) Bytes() (now, most int64) {
 	return c.held, c.most
 }
 
-// block is a part of an object. Its first user reads it, others wait.
+// block is a part of an object. Whoever had it made reads it, others wait.
 type block struct {
 	of          *blocks
 	number      int64
@@ -48,23 +51,25 @@ type block struct {
 	// gone blocks are to be found no more, and go with their last user.
 	gone bool
 
-	read sync.Once
-	data []byte
-	err  error
+	ready chan struct{}
+	data  []byte
+	err   error
 }
 
-// take is the block of that number with one user more; nil when all that is held is in
-// use. A new block may have the memory of one that went.
-func (c *Cache) take(b *blocks, number int64) *block {
+// take is the block of that number with one user more, who has to read it when it is
+// new; nil when all that is held is in use.
+func (c *Cache) take(b *blocks, number int64) (one *block, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if one := b.held[number]; one != nil {
+	if one = b.held[number]; one != nil {
 		one.users++
 		c.order.MoveToBack(one.place)
-		return one
+	} else {
+		start, end := b.bounds(number)
+		one, isNew = c.add(b, number, start, end-start, false), true
 	}
-	start, end := b.bounds(number)
-	return c.add(b, number, start, end-start)
+	c.reached(b, number)
+	return one, isNew
 }
 
 // reserve is a block of a file of which the size is not known yet: nil when there is
@@ -72,21 +77,16 @@ func (c *Cache) take(b *blocks, number int64) *block {
 func (c *Cache) reserve(b *blocks, size int64) *block {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.add(b, -1, 0, size)
+	return c.add(b, -1, 0, size, false)
 }
 
-func (c *Cache) add(b *blocks, number, start, size int64) *block {
-	one := &block{of: b, number: number, start: start, size: size, users: 1}
-	for e := c.order.Front(); e != nil && c.held+size > c.limit; {
-		old := e.Value.(*block)
-		e = e.Next()
-		if old.users > 0 {
-			continue
-		}
-		if int64(cap(old.data)) == size {
-			one.data = old.data[:size]
-		}
-		c.drop(old)
+// add makes room for a block, and with it its first user. Those that will be read soon
+// make room last; politely, not at all. The block may have the memory of one that went.
+func (c *Cache) add(b *blocks, number, start, size int64, politely bool) *block {
+	one := &block{of: b, number: number, start: start, size: size, users: 1, ready: make(chan struct{})}
+	c.evict(one, true)
+	if !politely {
+		c.evict(one, false)
 	}
 	if c.held+size > c.limit {
 		return nil
@@ -100,6 +100,22 @@ func (c *Cache) add(b *blocks, number, start, size int64) *block {
 	return one
 }
 
+// evict lets blocks go that nobody uses, those first that were used least recently,
+// until there is room for another.
+func (c *Cache) evict(room *block, politely bool) {
+	for e := c.order.Front(); e != nil && c.held+room.size > c.limit; {
+		old := e.Value.(*block)
+		e = e.Next()
+		if old.users > 0 || politely && old.of.awaited(old.number) {
+			continue
+		}
+		if int64(cap(old.data)) == room.size {
+			room.data = old.data[:room.size]
+		}
+		c.drop(old)
+	}
+}
+
 // settle says what a reserved block is of, by now that its file's size is known, and
 // gives back what it does not need. A block without data is none.
 func (c *Cache) settle(one *block, number int64, data []byte) {
@@ -109,7 +125,7 @@ func (c *Cache) settle(one *block, number int64, data []byte) {
 	one.size = int64(len(data))
 	one.number, one.data = number, data
 	one.start, _ = one.of.bounds(number)
-	one.read.Do(func() {})
+	close(one.ready)
 	if len(data) > 0 {
 		one.of.held[number] = one
 	} else {
@@ -121,6 +137,10 @@ func (c *Cache) settle(one *block, number int64, data []byte) {
 func (c *Cache) done(one *block) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release(one)
+}
+
+func (c *Cache) release(one *block) {
 	one.users--
 	if one.users == 0 && one.gone {
 		c.drop(one)
@@ -159,6 +179,8 @@ func (c *Cache) drop(one *block) {
 func (c *Cache) leave(b *blocks) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.stretches -= len(b.ahead.stretches)
+	b.ahead.stretches, b.ahead.closed = nil, true
 	for _, one := range b.held {
 		c.lose(one)
 	}

@@ -99,7 +99,7 @@ func (b *Bucket) Holder(ctx context.Context, name string) (holder *LockedError, 
 // no longer is; the error is then an ErrLost too. Reads need no lock. The lock stays
 // its owner's to close.
 func (b *Bucket) Under(lock Lock) *Bucket {
-	return &Bucket{driver: b.driver, observe: b.observe, cache: b.cache, locks: append(slices.Clone(b.locks), lock)}
+	return &Bucket{driver: b.driver, observe: b.observe, cache: b.cache, ahead: b.ahead, locks: append(slices.Clone(b.locks), lock)}
 }
 
 // Confirm asks the store whether the locks that the Bucket is under still are one's

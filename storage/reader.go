@@ -74,13 +74,13 @@ func (b *Bucket) openFirst(ctx context.Context, d Opener, name string, known Ope
 	}
 	room := b.cache.reserve(r.blocks, most)
 	if room == nil {
-		return nil, nil
+		return nil, r.Close()
 	}
 	defer b.cache.done(room)
 	data, o, err := b.readFirst(ctx, d, name, offset, most)
 	if err != nil {
 		b.cache.forget(room)
-		return nil, err
+		return nil, errors.Join(err, r.Close())
 	}
 	r.object = o
 	r.blocks.fit(o.Size, known.End)
@@ -119,6 +119,10 @@ func (b *Bucket) blockwise(ctx context.Context, size int64) *Reader {
 	r := &Reader{}
 	r.blocks = &blocks{direct: b.direct(ctx, r), cache: b.cache, block: size, held: map[int64]*block{}}
 	r.readAt = r.blocks.readAt
+	if b.ahead > 0 {
+		own, cancel := context.WithCancel(ctx)
+		r.blocks.ahead.most, r.blocks.ahead.cancel, r.blocks.ahead.direct = b.ahead, cancel, b.direct(own, r)
+	}
 	return r
 }
 
@@ -176,6 +180,7 @@ func (r *Reader) Object() Object { return r.object }
 func (r *Reader) Close() error {
 	if !r.closed.Swap(true) && r.blocks != nil {
 		r.blocks.cache.leave(r.blocks)
+		r.blocks.end()
 	}
 	return nil
 }

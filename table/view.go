@@ -249,6 +249,10 @@ func (v *View) done(t hudi.Time) bool {
 	return completed
 }
 
+// Ahead is how many files at once are worth while to open before they are read, 0 or 1
+// for one after the other.
+func (v *View) Ahead() int { return v.table.bucket.Ahead() }
+
 // Open opens a file of a partition; its size may be 0 for unknown. ctx governs the
 // reading, too.
 func (v *View) Open(ctx context.Context, partition string, f hudi.File) (*storage.Reader, error) {

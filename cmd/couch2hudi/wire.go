@@ -307,8 +307,11 @@ func openBucket(ctx context.Context, text string, memory config.Size) (*storage.
 	if err != nil {
 		return nil, u, err
 	}
-	return storage.New(d, &storage.Options{Cache: blockCache(memory)}), u, nil
+	return storage.New(d, &storage.Options{Cache: blockCache(memory), Ahead: requestsAhead}), u, nil
 }
+
+// requestsAhead is how many requests for what a scan will read next may be under way.
+const requestsAhead = 8
 
 // blockCache holds what is read of object stores: a part of the budget, and no less
 // than a few blocks.

@@ -44,6 +44,7 @@ type composite struct {
 
 // plan reads the rows of a file onto a target schema.
 type plan struct {
+	file       *File
 	flats      []flat
 	composites []composite
 	cursors    []*cursor
@@ -55,7 +56,7 @@ type plan struct {
 
 func (f *File) plan(target *hudi.Schema, orderColumn string, keysOnly bool) (p *plan, err error) {
 	defer caught(&err)
-	p = &plan{row: make(hudi.Row, target.Len())}
+	p = &plan{file: f, row: make(hudi.Row, target.Len())}
 	root := f.file.Root()
 	if err := p.special(root, hudi.MetaRecordKey, roleKey); err != nil || keysOnly {
 		return p, err
@@ -168,6 +169,7 @@ func (p *plan) group(g parquet.RowGroup, yield func(*hudi.Record, error) bool) (
 	if err := p.open(g); err != nil {
 		return false, err
 	}
+	p.announce(g)
 	for range g.NumRows() {
 		if err := p.next(); err != nil {
 			return false, err

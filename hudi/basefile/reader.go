@@ -20,6 +20,7 @@ import (
 type File struct {
 	file   *parquet.File
 	footer Footer
+	ahead  Ahead // nil when the reader below does not ask
 }
 
 // Open reads the footer of a base file of size bytes, nothing else. The error
@@ -34,6 +35,7 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 		return nil, fmt.Errorf("open base file: %w", wrap(err))
 	}
 	f = &File{file: p, footer: Footer{Rows: p.NumRows(), Bytes: size}}
+	f.ahead, _ = r.(Ahead)
 	f.footer.MinKey, _ = p.Lookup(keyMin)
 	f.footer.MaxKey, _ = p.Lookup(keyMax)
 	f.footer.Schema, _ = p.Lookup(keySchema)
