@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/couch2hudi/couch2hudi/storage/hdfs"
 )
@@ -97,7 +96,7 @@ func (d *dfs) order(t *testing.T, what string) {
 // open is the store in a folder.
 func (d *dfs) open(t *testing.T, folder string) *hdfs.Driver {
 	t.Helper()
-	s, err := hdfs.New(folder, hdfs.Dial(hdfs.Address{Namenodes: d.nodes()}), &hdfs.Options{Retried: func(err error, wait time.Duration) { t.Logf("again in %v: %v", wait, err) }})
+	s, err := hdfs.New(folder, hdfs.Dial(hdfs.Address{Namenodes: d.nodes()}), &hdfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
