@@ -162,7 +162,7 @@ func ParseTargetURL(text Secret) (TargetURL, error) {
 	if !split || !metastoreWord(t.Database) || !metastoreWord(t.Name) {
 		return TargetURL{}, wrong(fieldTargets, "%s://…/database.table: letters, digits and underscores in both names", scheme)
 	}
-	known := []string{"auth", "tls", "location"}
+	known := []string{"auth", "principal", "tls", "location"}
 	if scheme == KindGlue {
 		known = []string{"endpoint", "catalog", "profile", "location"}
 		t.Region = hosts
@@ -201,8 +201,11 @@ func (u *TargetURL) options(known []string) error {
 		}
 	}
 	if u.Kind == KindHMS {
-		if auth := u.Option("auth"); auth != "" && auth != "nosasl" && auth != "plain" {
-			return wrong(fieldTargets, "auth=%s: write nosasl or plain", auth)
+		if auth := u.Option("auth"); auth != "" && auth != "nosasl" && auth != "plain" && auth != "kerberos" {
+			return wrong(fieldTargets, "auth=%s: write nosasl, plain or kerberos", auth)
+		}
+		if u.Option("principal") != "" && u.Option("auth") != "kerberos" {
+			return wrong(fieldTargets, "principal= is for auth=kerberos alone")
 		}
 		if on := u.Option("tls"); on != "" && on != "true" && on != "false" {
 			return wrong(fieldTargets, "tls=%s: write true or false", on)

@@ -36,7 +36,7 @@ func TestParseTargetURL(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "h:9083/s.o", "http://h/s.o", "hms://h/s", "hms://h/s.", "hms://h/.o", "hms://h/s.o.p", "hms://h/s.o-p", "hms:///s.o", "hms://:9083/s.o",
-		"hms://h/s.o?auth=kerberos", "hms://h/s.o?tls=yes", "hms://h/s.o?region=x", "glue://r/s.o?auth=plain", "glue://u:p@r/s.o", "hms://h/{table}.o"} {
+		"hms://h/s.o?auth=digest", "hms://h/s.o?principal=hive/h", "hms://h/s.o?auth=plain&principal=hive/h", "hms://h/s.o?tls=yes", "hms://h/s.o?region=x", "glue://r/s.o?auth=plain", "glue://u:p@r/s.o", "hms://h/{table}.o"} {
 		if u, err := config.ParseTargetURL(config.Secret(text)); !errors.Is(err, config.ErrConfig) {
 			t.Errorf("%s: %v, %v", text, u, err)
 		}

@@ -3,115 +3,38 @@
 package e2e
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/couch2hudi/couch2hudi/catalog"
 	"github.com/couch2hudi/couch2hudi/catalog/catalogtest"
 	"github.com/couch2hudi/couch2hudi/catalog/hms"
 )
 
-const metastoreSite = `<configuration>
-<property><name>metastore.thrift.port</name><value>%[2]s</value></property>
-<property><name>metastore.thrift.bind.host</name><value>127.0.0.1</value></property>
-<property><name>javax.jdo.option.ConnectionURL</name><value>jdbc:derby:;databaseName=%[1]s/db;create=true</value></property>
-<property><name>javax.jdo.option.ConnectionDriverName</name><value>org.apache.derby.jdbc.EmbeddedDriver</value></property>
-<property><name>datanucleus.schema.autoCreateAll</name><value>true</value></property>
-<property><name>metastore.schema.verification</name><value>false</value></property>
-<property><name>metastore.warehouse.dir</name><value>file://%[1]s/warehouse</value></property>
-<property><name>metastore.task.threads.always</name><value>org.apache.hadoop.hive.metastore.events.EventCleanerTask</value></property>
-<property><name>metastore.expression.proxy</name><value>org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy</value></property>
-</configuration>`
-
-// startMetastore starts a Hive metastore on a database of its own and gives its
-// address. It is stopped before its folder goes.
-func startMetastore(t *testing.T) string {
-	t.Helper()
-	home, err := filepath.Abs(oracleDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(home, "metastore", ".installed")); err != nil {
-		t.Fatalf("no Hive metastore: %v\ninstall it with: make oracle", err)
-	}
-	dir, address := t.TempDir(), freeAddress(t)
-	_, port, _ := strings.Cut(address, ":")
-	if err := os.WriteFile(filepath.Join(dir, "metastore-site.xml"), []byte(fmt.Sprintf(metastoreSite, dir, port)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	java := "java"
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		java = filepath.Join(home, "bin", "java")
-	}
-	args := []string{"-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dderby.stream.error.file=" + filepath.Join(dir, "derby.log"),
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dmetastore.home=" + dir, "-cp", dir + ":" + filepath.Join(home, "metastore", "lib", "*")}
-	for _, p := range []string{"lang", "lang.reflect", "util", "util.concurrent", "net", "io", "nio"} {
-		args = append(args, "--add-opens=java.base/java."+p+"=ALL-UNNAMED")
-	}
-	log, err := os.Create(filepath.Join(home, "metastore.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(java, append(args, "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", port)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-	cmd.Env = append(os.Environ(), "METASTORE_CONF_DIR="+dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-		_ = log.Close()
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), engineStart)
-	defer cancel()
-	for {
-		s, err := hms.Open(ctx, hms.Options{Addresses: []string{address}})
-		if err == nil {
-			_, err = s.HasDatabase(ctx, "default")
-			_ = s.Close()
-		}
-		if err == nil {
-			return address
-		}
-		select {
-		case <-ended:
-			t.Fatalf("the metastore ended (log: %s)", log.Name())
-		case <-ctx.Done():
-			t.Fatalf("the metastore does not answer within %s: %v (log: %s)", engineStart, err, log.Name())
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
 // TestMetastore registers tables in a Hive metastore, and lets Spark and Trino find
 // them by name.
 func TestMetastore(t *testing.T) {
-	address := startMetastore(t)
-	trino, answers := startTrino(t, address)
-	t.Run("suite", func(t *testing.T) {
-		const few = 8 // each takes the metastore's own database some milliseconds
-		catalogtest.Run(t, "file://"+t.TempDir(), few, func(t *testing.T) catalog.Metastore {
-			s, err := hms.Open(t.Context(), hms.Options{Addresses: []string{address}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		})
-	})
-	t.Run("spark", func(t *testing.T) { sparkReadsNames(t, address) })
+	old, young := startMetastore(t, metastore3), startMetastore(t, metastore4)
+	trino, answers := startTrino(t, "old=thrift://"+old, "young=thrift://"+young)
+	for name, address := range map[string]string{"suite of 3.1": old, "suite of 4.0": young} {
+		t.Run(name, func(t *testing.T) { metastoreSuite(t, hms.Options{Addresses: []string{address}}) })
+	}
+	t.Run("spark", func(t *testing.T) { sparkReadsNames(t, old) })
 	t.Run("trino", func(t *testing.T) {
 		answers(t)
-		trinoReadsNames(t, trino, address)
+		trinoReadsNames(t, trino, old, young)
+	})
+}
+
+func metastoreSuite(t *testing.T, o hms.Options) {
+	const few = 8 // each takes the metastore's own database some milliseconds
+	catalogtest.Run(t, "file://"+t.TempDir(), few, func(t *testing.T) catalog.Metastore {
+		s, err := hms.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	})
 }
 

@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// trino is a running Trino that finds tables by the names of a metastore: of its Hudi
-// connector as hudi.DATABASE.TABLE, of its Hive connector as hive.DATABASE.TABLE.
+// trino is a running Trino that finds tables by the names of metastores: its Hudi
+// connector as hudi_NAME.DATABASE.TABLE, its Hive connector as hive_NAME.DATABASE.TABLE.
 type trino struct{ url string }
 
 // startTrino starts one and does not wait for it: answers does. It is stopped before
 // its folder goes.
-func startTrino(t *testing.T, metastore string) (_ *trino, answers func(t *testing.T)) {
+func startTrino(t *testing.T, metastores ...string) (_ *trino, answers func(t *testing.T)) {
 	t.Helper()
 	home, err := filepath.Abs(oracleDir())
 	if err != nil {
@@ -39,7 +39,7 @@ func startTrino(t *testing.T, metastore string) (_ *trino, answers func(t *testi
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("oracle/trino/start.sh", home, data, "thrift://"+metastore, port)
+	cmd := exec.Command("oracle/trino/start.sh", append([]string{home, data, port}, metastores...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -147,10 +147,12 @@ func (s *trino) rows(t *testing.T, sql string) []row {
 // trinoReadsNames lets Trino find a table by name: by each name it reads the base files
 // alone, as it does of a partition that is asked for, without looking at others; and
 // after a compaction all that the database has.
-func trinoReadsNames(t *testing.T, s *trino, address string) {
+func trinoReadsNames(t *testing.T, s *trino, old, young string) {
 	w := newTableWriter(t, modelOptions{partition: "place"})
 	w.args = append(w.args, "--compaction", "off")
-	tell := func() { couch2hudi(t, "sync", "--table", w.table, "--to", "hms://"+address+"/trino.docs") }
+	tell := func() {
+		couch2hudi(t, "sync", "--table", w.table, "--to", "hms://"+old+"/trino.docs", "--to", "hms://"+young+"/trino.docs")
+	}
 	put := func(id, body string) {
 		t.Helper()
 		if _, err := w.db.Put(id, []byte(body)); err != nil {
@@ -161,7 +163,7 @@ func trinoReadsNames(t *testing.T, s *trino, address string) {
 	w.step(20)
 	tell()
 	base := w.model.readOptimized()
-	s.agree(t, "at first", base, "hudi.trino.docs_ro", "hive.trino.docs_ro")
+	s.agree(t, "at first", base, "hudi_old.trino.docs_ro", "hive_old.trino.docs_ro", "hudi_young.trino.docs_ro")
 	put("still", `{"place":"no new ones","n":2}`) // into a log file
 	put("grown", `{"place":"a/b=c%d","newColumn":{"x":1},"n":1.5}`)
 	w.step(20)
@@ -170,16 +172,16 @@ func trinoReadsNames(t *testing.T, s *trino, address string) {
 	if diff(base, w.model.snapshot()) == "" {
 		t.Fatal("all rows are in base files: the table shows nothing")
 	}
-	s.agree(t, "grown", base, "hudi.trino.docs_ro", "hudi.trino.docs_rt", "hive.trino.docs")
+	s.agree(t, "grown", base, "hudi_old.trino.docs_ro", "hudi_old.trino.docs_rt", "hive_old.trino.docs", "hive_young.trino.docs")
 	couch2hudi(t, "compact", "--table", w.table)
 	all := w.model.snapshot()
-	s.agree(t, "compacted", all, "hudi.trino.docs_ro")
-	s.agree(t, "compacted", slices.DeleteFunc(slices.Clone(all), func(r row) bool { return r["_deleted"] == true }), "hive.trino.docs_live")
+	s.agree(t, "compacted", all, "hudi_old.trino.docs_ro")
+	s.agree(t, "compacted", slices.DeleteFunc(slices.Clone(all), func(r row) bool { return r["_deleted"] == true }), "hive_old.trino.docs_live", "hive_young.trino.docs_live")
 	for where, want := range map[string]func(row) bool{
 		"pt = 'a/b=c%d'": func(r row) bool { return r["pt"] == "a/b=c%d" },
 		"pt IS NULL":     func(r row) bool { return r["pt"] == nil },
 	} {
-		a, err := s.ask(t.Context(), "SELECT _id FROM hudi.trino.docs_ro WHERE "+where)
+		a, err := s.ask(t.Context(), "SELECT _id FROM hudi_old.trino.docs_ro WHERE "+where)
 		if err != nil {
 			t.Fatal(err)
 		}

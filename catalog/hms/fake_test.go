@@ -26,6 +26,7 @@ type fake struct {
 	databases map[string]map[string]*fakeTable
 	user      string
 	largest   int           // request
+	unknown   []string      // methods that it has not
 	stuck     chan struct{} // if set, tables are not answered for before it is closed
 }
 
@@ -46,7 +47,11 @@ func (f *fake) start(t *testing.T) string {
 		t.Fatal(err)
 	}
 	conf := &thrift.TConfiguration{}
-	s := thrift.NewTSimpleServer4(hive_metastore.NewThriftHiveMetastoreProcessor(f), socket,
+	p := hive_metastore.NewThriftHiveMetastoreProcessor(f)
+	for _, name := range f.unknown {
+		delete(p.ProcessorMap(), name)
+	}
+	s := thrift.NewTSimpleServer4(p, socket,
 		thrift.NewTBufferedTransportFactory(4096), thrift.NewTBinaryProtocolFactoryConf(conf))
 	thrift.ServerStopTimeout = time.Second // of connections that tests left
 	ended := make(chan error, 1)
@@ -103,6 +108,14 @@ func (f *fake) GetTable(_ context.Context, database, name string) (*hive_metasto
 		return nil, err
 	}
 	return t.Table, nil
+}
+
+func (f *fake) GetTableReq(ctx context.Context, r *hive_metastore.GetTableRequest) (*hive_metastore.GetTableResult_, error) {
+	t, err := f.GetTable(ctx, r.DbName, r.TblName)
+	if err != nil {
+		return nil, err
+	}
+	return &hive_metastore.GetTableResult_{Table: t}, nil
 }
 
 func (f *fake) CreateTable(_ context.Context, t *hive_metastore.Table) error {

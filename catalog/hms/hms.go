@@ -1,9 +1,10 @@
 // Package hms speaks to a Hive metastore by Thrift: binary protocol, without SASL or
-// with its PLAIN mechanism, with or without TLS. The calls are those that Hive 2.3, 3
-// and 4 know.
+// with its PLAIN and GSSAPI (Kerberos) mechanisms, with or without TLS. The calls are
+// those that Hive 2.3, 3 and 4 know.
 package hms
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/apache/thrift/lib/go/thrift"
-	"github.com/beltran/gohive"
 	"github.com/beltran/gohive/hive_metastore"
 
 	"github.com/couch2hudi/couch2hudi/catalog"
@@ -21,8 +21,9 @@ import (
 
 // Ways to say who one is.
 const (
-	AuthNone  = "nosasl"
-	AuthPlain = "plain"
+	AuthNone     = "nosasl"
+	AuthPlain    = "plain"
+	AuthKerberos = "kerberos"
 )
 
 // Options say which metastore, and how to speak to it.
@@ -30,8 +31,12 @@ type Options struct {
 	// Addresses are host:port of metastores that share one database: the first that
 	// answers is taken.
 	Addresses []string
-	// Auth is AuthNone, the default, or AuthPlain, SASL's PLAIN with User and Password.
+	// Auth is AuthNone, the default, AuthPlain, SASL's PLAIN with User and Password, or
+	// AuthKerberos, its GSSAPI with what internal/kerberos finds.
 	Auth string
+	// Principal is the metastore's, for AuthKerberos: _HOST stands for the address's
+	// host. Default hive/_HOST.
+	Principal string
 	// User is the owner of what is made; with AuthNone the metastore is told of it, too,
 	// if it is given.
 	User, Password string
@@ -88,13 +93,15 @@ func connect(ctx context.Context, address string, o Options) (*Store, error) {
 	conf := &thrift.TConfiguration{SocketTimeout: o.Timeout, MaxMessageSize: message, MaxFrameSize: message}
 	socket := thrift.NewTSocketFromConnConf(conn, conf)
 	var t thrift.TTransport = thrift.NewTBufferedTransport(socket, 1<<16)
-	if o.Auth == AuthPlain {
-		sasl, err := gohive.NewTSaslTransport(socket, host, "PLAIN", map[string]string{"username": o.User, "password": o.Password}, message)
-		if err == nil {
-			end := context.AfterFunc(dialing, func() { _ = conn.Close() })
-			err = sasl.Open()
-			end()
-		}
+	how, err := o.mechanism(host)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if how != nil {
+		sasl := &saslTransport{TTransport: t, how: how, most: message}
+		end := context.AfterFunc(dialing, func() { _ = conn.Close() })
+		err = sasl.logIn(ctx)
+		end()
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("log in as %q: %w", o.User, err), conn.Close())
 		}
@@ -105,7 +112,7 @@ func connect(ctx context.Context, address string, o Options) (*Store, error) {
 	if s.owner == "" {
 		s.owner = "couch2hudi"
 	}
-	if o.User != "" && o.Auth != AuthPlain {
+	if o.User != "" && how == nil {
 		err := s.call(ctx, func() error {
 			_, err := s.c.SetUgi(ctx, o.User, nil)
 			return err
@@ -115,6 +122,23 @@ func connect(ctx context.Context, address string, o Options) (*Store, error) {
 		}
 	}
 	return s, nil
+}
+
+// mechanism is SASL's to log in with at a host, nil for none. Who Kerberos says that we
+// are becomes the user, if there is none.
+func (o *Options) mechanism(host string) (mechanism, error) {
+	switch o.Auth {
+	case AuthPlain:
+		return plain{o.User, o.Password}, nil
+	case AuthKerberos:
+		how, user, err := newKerberos(cmp.Or(o.Principal, "hive/_HOST"), host)
+		if err != nil {
+			return nil, fmt.Errorf("kerberos: %w", err)
+		}
+		o.User = cmp.Or(o.User, user)
+		return how, nil
+	}
+	return nil, nil
 }
 
 // call is one question; the end of ctx ends the connection, since Thrift's reads do not
@@ -194,9 +218,20 @@ func (s *Store) Table(ctx context.Context, database, name string) (catalog.Table
 
 func (s *Store) get(ctx context.Context, database, name string) (t *hive_metastore.Table, err error) {
 	err = s.call(ctx, func() error {
-		t, err = s.c.GetTable(ctx, database, name)
+		r := hive_metastore.NewGetTableRequest()
+		r.DbName, r.TblName = database, name
+		got, err := s.c.GetTableReq(ctx, r)
+		if err == nil {
+			t = got.Table
+		}
 		return err
 	})
+	if unknown, ok := errors.AsType[thrift.TApplicationException](err); ok && unknown.TypeId() == thrift.UNKNOWN_METHOD {
+		err = s.call(ctx, func() error { // Hive 4 does not know this one, and Hive 2 not the other
+			t, err = s.c.GetTable(ctx, database, name)
+			return err
+		})
+	}
 	if err == nil && t.Sd == nil {
 		t.Sd = hive_metastore.NewStorageDescriptor()
 	}

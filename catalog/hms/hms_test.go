@@ -34,6 +34,17 @@ func TestSuite(t *testing.T) {
 	}
 }
 
+// Hive 2 lacks one of the ways to ask for a table, and Hive 4 the other.
+func TestVersions(t *testing.T) {
+	for _, unknown := range []string{"get_table", "get_table_req"} {
+		f := &fake{unknown: []string{unknown}}
+		address := f.start(t)
+		catalogtest.Run(t, "file:///data", 8, func(t *testing.T) catalog.Metastore {
+			return open(t, hms.Options{Addresses: []string{address}})
+		})
+	}
+}
+
 // The first metastore that answers is taken, and it is told who asks.
 func TestOpen(t *testing.T) {
 	gone := func() string {

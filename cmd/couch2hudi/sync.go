@@ -38,7 +38,7 @@ Again and again it may be called: only what changed is written, and of partition
 only those that commits since the last sync name are looked at. run does it after
 its commits, when catalog.targets names targets.
 
-Targets: hms://host:9083/database.table, with ?auth=plain, ?tls=true and user:password@
+Targets: hms://host:9083/database.table, with ?auth=plain or kerberos, ?tls=true and user:password@
 where needed, and glue://region/database.table, with ?endpoint=URL for another
 server than AWS. ?location=URL is the table's address where engines need another
 one than --table says. A name that belongs to another table is refused, unless

@@ -548,7 +548,7 @@ func loadFlags(c *cobra.Command, path string) (config.Config, error) {
 func openMetastore(ctx context.Context, u config.TargetURL) (catalog.Metastore, error) {
 	switch u.Kind {
 	case config.KindHMS:
-		o := hms.Options{Addresses: u.Addresses, Auth: u.Option("auth"), User: u.User, Password: u.Password.Reveal()}
+		o := hms.Options{Addresses: u.Addresses, Auth: u.Option("auth"), Principal: u.Option("principal"), User: u.User, Password: u.Password.Reveal()}
 		if u.Option("tls") == "true" {
 			o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 		}

@@ -9,7 +9,7 @@
 #             jvm/start.sh DIR hive       Hudi's input formats for Hive
 #             DIR/kafka/lib               a Kafka broker, which the tests start and kill
 #             stores/start-store.sh DIR   object stores, which the tests start
-#             DIR/metastore/lib           a Hive metastore, likewise
+#             DIR/metastore/lib           a Hive metastore 3.1, likewise; DIR/metastore4/lib 4.0
 #             trino/start.sh DIR          Trino, likewise
 #             DIR/hdfs/lib                HDFS with one data node, which the tests start
 #
@@ -97,14 +97,14 @@ hdfs() {
   "${JAVA_HOME:+$JAVA_HOME/bin/}javac" -nowarn -cp "$into/lib/*" -d "$into/lib" "$from/MiniDfs.java" >>"$log" 2>&1 || fail "javac MiniDfs.java"
   echo "$stamp" >"$into/.installed"
 }
-# metastore: the jars of a Hive metastore.
+# metastore DIR POM: the jars of a Hive metastore.
 metastore() {
-  local from=$root/e2e/oracle/hive/hms into=$dir/metastore stamp
+  local from=$root/e2e/oracle/hive/$2 into=$dir/$1 stamp
   stamp=$(sha256sum <"$from/pom.xml")
   [ -f "$into/.installed" ] && [ "$(cat "$into/.installed")" = "$stamp" ] && return 0
   rm -rf "$into"
   mvn -q -B -ntp -Dmaven.repo.local="$repo" -f "$from/pom.xml" dependency:copy-dependencies \
-    -DincludeScope=runtime -DoutputDirectory="$into/lib" >>"$log" 2>&1 || fail "mvn hive/hms/pom.xml"
+    -DincludeScope=runtime -DoutputDirectory="$into/lib" >>"$log" 2>&1 || fail "mvn hive/$2/pom.xml"
   echo "$stamp" >"$into/.installed"
 }
 jvm flink 'hive-exec-*.jar'
@@ -112,6 +112,7 @@ jvm hive
 kafka
 hdfs
 PYTHON=$python "$root/e2e/oracle/stores/start-store.sh" "$dir" install >>"$log" 2>&1 || fail "install the object stores"
-metastore
+metastore metastore hms
+metastore metastore4 hms4
 PYTHON=$python MAVEN_REPO_LOCAL=$repo "$root/e2e/oracle/trino/start.sh" "$dir" install >>"$log" 2>&1 || fail "install Trino"
 echo "setup: ready in $dir"

@@ -23,7 +23,7 @@ func graph() map[string][]string {
 		"storage/file":        {"storage"},
 		"storage/mem":         {"storage"},
 		"storage/cloud":       {"storage"},
-		"storage/hdfs":        {"storage"},
+		"storage/hdfs":        {"storage", "internal/kerberos"},
 		"storage/storagetest": {"storage"},
 
 		"config":             {},
@@ -34,6 +34,7 @@ func graph() map[string][]string {
 		"internal/s3fake":    {},
 		"internal/golden":    {"storage"},
 		"internal/hdfsfake":  {"storage/hdfs"},
+		"internal/kerberos":  {},
 		"internal/avro":      {},
 		"internal/teststore": {"storage", "storage/file", "storage/mem", "storage/cloud", "storage/hdfs", "storage/storagetest", "internal/hdfsfake", "internal/s3fake"},
 		"internal/tidy":      {},
@@ -52,7 +53,7 @@ func graph() map[string][]string {
 		"rebucket":       {"hudi", "hudi/basefile", "commitmeta", "table", "reader"},
 
 		"catalog":             {"hudi", "hudi/timeline", "commitmeta", "table"},
-		"catalog/hms":         {"catalog"},
+		"catalog/hms":         {"catalog", "internal/kerberos"},
 		"catalog/glue":        {"catalog"},
 		"catalog/catalogtest": {"catalog"},
 

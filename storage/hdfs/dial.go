@@ -19,6 +19,8 @@ import (
 	"github.com/colinmarc/hdfs/v2"
 	"github.com/colinmarc/hdfs/v2/hadoopconf"
 	krb "github.com/jcmturner/gokrb5/v8/client"
+
+	"github.com/couch2hudi/couch2hudi/internal/kerberos"
 )
 
 // Address says where HDFS is.
@@ -91,7 +93,7 @@ func clientOptions(a Address) (hdfs.ClientOptions, error) {
 		}
 	}
 	if o.KerberosClient != nil {
-		if o.KerberosClient, err = kerberos(); err != nil {
+		if o.KerberosClient, err = kerberos.Client(); err != nil {
 			return o, fmt.Errorf("HDFS wants Kerberos (hadoop.security.authentication): %w", err)
 		}
 	}

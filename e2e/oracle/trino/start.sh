@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Trino with its Hudi and Hive connectors, one node on loopback.
 #
-#   start.sh DIR DATA METASTORE PORT   run it, in the foreground; METASTORE is thrift://host:port
-#   start.sh DIR install               fetch it, and a Java for it, as setup.sh does
+#   start.sh DIR DATA PORT NAME=METASTORE...   run it, in the foreground; METASTORE is thrift://host:port,
+#                                              its tables are hudi_NAME.database.table and hive_NAME…
+#   start.sh DIR install                       fetch it, and a Java for it, as setup.sh does
 #
 # DIR is where it is installed. HEAP (1g) bounds its memory.
 # It runs on Java 24 or newer: of TRINO_JAVA_HOME, below /usr/lib/jvm, or else the one
@@ -40,8 +41,9 @@ install() {
 }
 
 if [ "$2" = install ]; then install; exit; fi
-data=$2 metastore=$3 port=$4
-[ -f "$dir/.installed" ] || { echo "start.sh: no Trino in $1: install it with setup.sh" >&2; exit 1; }
+data=$2 port=$3
+shift 3
+[ -f "$dir/.installed" ] || { echo "start.sh: no Trino in $dir: install it with setup.sh" >&2; exit 1; }
 java=$(java_of) || { echo "start.sh: no Java 24 or newer: set TRINO_JAVA_HOME, or run setup.sh" >&2; exit 1; }
 mkdir -p "$data/catalog"
 cat >"$data/config.properties" <<END
@@ -55,10 +57,13 @@ query.max-memory=256MB
 query.max-memory-per-node=256MB
 memory.heap-headroom-per-node=128MB
 END
-for c in hudi hive; do
-  printf 'connector.name=%s\nhive.metastore.uri=%s\nfs.hadoop.enabled=true\n' "$c" "$metastore" >"$data/catalog/$c.properties"
+for metastore in "$@"; do
+  name=${metastore%%=*}
+  for c in hudi hive; do
+    printf 'connector.name=%s\nhive.metastore.uri=%s\nfs.hadoop.enabled=true\n' "$c" "${metastore#*=}" >"$data/catalog/${c}_$name.properties"
+  done
+  printf 'hive.hudi-catalog-name=hudi_%s\nhive.hive-views.enabled=true\n' "$name" >>"$data/catalog/hive_$name.properties"
 done
-printf 'hive.hudi-catalog-name=hudi\nhive.hive-views.enabled=true\n' >>"$data/catalog/hive.properties"
 echo 'io.trino=INFO' >"$data/log.properties"
 modules=()
 if "$java" --list-modules | grep -q '^jdk.incubator.vector@'; then modules=(--add-modules=jdk.incubator.vector); fi

@@ -77,7 +77,7 @@ public class MiniDfs {
     MiniKdc kdc = new MiniKdc(p, new File(dir, "kdc"));
     kdc.start();
     File servers = new File(dir, "servers.keytab"), writer = new File(dir, "writer.keytab"), reader = new File(dir, "reader.keytab");
-    kdc.createPrincipal(servers, "hdfs/localhost", "HTTP/localhost");
+    kdc.createPrincipal(servers, "hdfs/localhost", "HTTP/localhost", "hive/localhost");
     kdc.createPrincipal(writer, "writer");
     kdc.createPrincipal(reader, "reader");
     java.nio.file.Files.copy(kdc.getKrb5conf().toPath(), new File(dir, "krb5.conf").toPath());

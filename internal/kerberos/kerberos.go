@@ -1,4 +1,5 @@
-package hdfs
+// Package kerberos finds out who we are where Kerberos asks.
+package kerberos
 
 import (
 	"errors"
@@ -12,11 +13,11 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 )
 
-// kerberos finds credentials where MIT's tools have them: the key table in
+// Client finds credentials where MIT's tools have them: the key table in
 // $KRB5_CLIENT_KTNAME, whose first entry says who we are, or the tickets of kinit
 // in $KRB5CCNAME, else /tmp/krb5cc_<uid>. $KRB5_CONFIG, else /etc/krb5.conf, says
-// where the KDC is. A key table lasts; tickets end, and with them the run.
-func kerberos() (*krb.Client, error) {
+// where the KDC is. A key table lasts; tickets end, and with them what needs them.
+func Client() (*krb.Client, error) {
 	at := os.Getenv("KRB5_CONFIG")
 	if at == "" {
 		at = "/etc/krb5.conf"
