@@ -240,7 +240,7 @@ func TestCommitAnswer(t *testing.T) {
 // lends says whether a store only lends its locks.
 func lends(t *testing.T, d storage.Driver) bool {
 	t.Helper()
-	l := must[storage.Lock](t)(d.Lock(t.Context(), "another.lock"))
+	l := must[storage.Lock](t)(d.Lock(t.Context(), ".hoodie/couch2hudi/another.lock"))
 	defer func() { _ = l.Close() }()
 	return l.Held().Done() != nil
 }

@@ -82,7 +82,11 @@ func (c *carried) same() {
 		c.t.Errorf("known and there differ: %v", d)
 	}
 	for n, i := range fresh.Instants() {
-		if i.Done() && !i.Modified.Equal(v.Instants()[n].Modified) {
+		near := time.Duration(0)
+		if !teststore.InMemory() { // S3 says whole seconds after a put, some dialects more in a list
+			near = time.Second
+		}
+		if i.Done() && i.Modified.Sub(v.Instants()[n].Modified).Abs() > near {
 			c.t.Errorf("%s: %s and %s", i, i.Modified, v.Instants()[n].Modified)
 		}
 	}

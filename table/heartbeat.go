@@ -175,11 +175,27 @@ func (t *Table) endRun(ctx context.Context, i timeline.Instant) error {
 }
 
 // removeStrays removes the base files of a completed compaction that runs wrote which
-// did not complete it; stay are those that its commit names.
+// did not complete it; stay are those that its commit names. They are found by markers
+// and by listing, as in removeRun: a reader would take one that stays for the slice.
 func (t *Table) removeStrays(ctx context.Context, at hudi.Time, stay []string) error {
 	files, err := t.marked(ctx, at)
 	if err != nil {
 		return err
+	}
+	listed := map[string]bool{}
+	for _, object := range stay {
+		part, _ := split(object)
+		if listed[part] {
+			continue
+		}
+		listed[part] = true
+		list, err := newFiles(t.bucket).partition(ctx, part)
+		if err != nil {
+			return err
+		}
+		for _, f := range list {
+			files = append(files, found{partition: part, name: f.Name})
+		}
 	}
 	for _, f := range uniq(files) {
 		if n, err := hudi.ParseBaseFileName(f.name); err != nil || n.Instant != at || slices.Contains(stay, f.object()) {

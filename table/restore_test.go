@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -136,7 +137,15 @@ func (p *past) tidy(t *testing.T) {
 		}
 	}
 	v := viewOf(t, must[*table.Table](t)(table.Open(t.Context(), bucketOf(p.d), table.Options{ReadOnly: true})))
-	if got, want := dataFiles(t, p.d), named(t, v); !maps.Equal(got, want) {
+	got, want := dataFiles(t, p.d), named(t, v)
+	if lends(t, p.d) { // what may be a stopped run's stays until the compaction is completed
+		pending := slices.ContainsFunc(v.Instants(), func(i timeline.Instant) bool { return i.Time == p.at[pastCompacted] && !i.Done() })
+		maps.DeleteFunc(got, func(name string, _ bool) bool {
+			n, err := hudi.ParseBaseFileName(path.Base(name))
+			return err == nil && pending && n.Instant == p.at[pastCompacted]
+		})
+	}
+	if !maps.Equal(got, want) {
 		t.Errorf("files\n%v\nnamed\n%v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 	aside := len(names(t, p.d, ".hoodie/couch2hudi/quarantine/"))

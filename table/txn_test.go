@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/file"
+	"github.com/couch2hudi/couch2hudi/storage/mem"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 	"github.com/couch2hudi/couch2hudi/table"
 )
@@ -30,7 +30,9 @@ var update = flag.Bool("update", false, "write golden files anew")
 func TestCommitTrace(t *testing.T) {
 	var trace bytes.Buffer
 	ctx := t.Context()
-	d := storagetest.Trace(teststore.New(t), &trace, &storagetest.TraceOptions{Reads: true})
+	// In memory always: how much a read asks for, and what a store with folders of its
+	// own has to remove, differ from driver to driver.
+	d := storagetest.Trace(mem.New(nil), &trace, &storagetest.TraceOptions{Reads: true})
 	tb := must[*table.Table](t)(table.Create(ctx, bucketOf(d), table.CreateOptions{Name: "docs", PartitionField: "pt"}, options()))
 	fmt.Fprintln(&trace, "# created")
 	l := must[interface{ Close() error }](t)(tb.Lease(ctx))
@@ -57,9 +59,6 @@ func TestCommitTrace(t *testing.T) {
 		}
 	}
 	got := trace.String()
-	if !teststore.InMemory() { // a store with folders of its own removes empty ones
-		got = regexp.MustCompile(`(?m)^prune .*\n`).ReplaceAllString(got, "")
-	}
 	if want := must[[]byte](t)(os.ReadFile(golden)); string(want) != got {
 		t.Errorf("the trace differs from %s (go test -update writes it anew):\n%s", golden, got)
 	}
