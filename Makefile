@@ -26,13 +26,14 @@ BENCH ?= .
 BENCHTIME ?= 1s
 TEST_FLAGS ?=
 RACE_FLAGS ?= -short
+FAULT_FLAGS ?=
 
 RECIPES ?=
 
 export ORACLE_DIR DOCKER_DIR
 
 .PHONY: help build demo examples test test-oracle test-full check bench fuzz fixtures lint oracle docker clean \
-	fresh-results vet unit race fuzz-smoke kill memory oracle-tests
+	fresh-results vet unit store-faults race fuzz-smoke kill memory oracle-tests
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,14 +44,14 @@ build: ## bin/couch2hudi
 demo: build ## everything on one machine: a stand-in for CouchDB, ingest, incremental read
 	bin/couch2hudi demo
 
-test: fresh-results vet lint unit race fuzz-smoke ## all that needs only Go, in stages
+test: fresh-results vet lint unit store-faults race fuzz-smoke ## all that needs only Go, in stages
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
 test-oracle: fresh-results processes oracle docker oracle-tests examples ## real Spark, Flink, Hive's readers, hudi-rs and containers against our tables
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
 test-full: ## both, with large sizes and longer fuzzing
-	E2E_FULL=1 $(MAKE) test FUZZSMOKE=30s
+	E2E_FULL=1 $(MAKE) test FUZZSMOKE=30s FAULT_FLAGS='-fault.stride 5 -fault.storms 20'
 	E2E_FULL=1 $(MAKE) test-oracle
 
 check: ## quick: lint, the import graph, vet
@@ -105,6 +106,10 @@ lint-only: $(LINT)
 
 unit: $(STAGE)
 	@$(RUN) -name unit -json -- go test -json -count=1 -timeout 20m $(TEST_FLAGS) $(PKGS)
+
+# The whole line over S3 and HDFS in memory, whose every request goes wrong.
+store-faults: $(STAGE)
+	@$(RUN) -name store-faults -json -- go test -json -count=1 -tags stores -timeout 30m ./pipeline -run '^Test(Store|HDFS)' $(FAULT_FLAGS)
 
 # Not the tests that start the binary, which is built without the detector, nor
 # those of the source text, which run no code of ours.

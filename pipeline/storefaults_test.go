@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,17 +17,16 @@ import (
 	"github.com/couch2hudi/couch2hudi/storage/cloud"
 )
 
-// lake is a world whose table lies in a bucket of S3, where every request can go
-// wrong. Its base files go up in parts.
-type lake struct {
-	*world
+// s3Lake is a lake in a bucket of S3, where every request can go wrong. Its base files
+// go up in parts.
+type s3Lake struct {
+	*lake
 	store *s3fake.Server
 	// options are those of the next processes.
 	options cloud.Options
-	starts  int
 }
 
-func newLake(t *testing.T, seed uint64) *lake {
+func newS3Lake(t *testing.T, seed uint64) *s3Lake {
 	t.Helper()
 	s, err := s3fake.Start(s3fake.Options{})
 	if err != nil {
@@ -36,109 +34,35 @@ func newLake(t *testing.T, seed uint64) *lake {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	const part = 4 << 10
-	l := &lake{world: kept(t, seed), store: s}
-	l.options = cloud.Options{PartBytes: part, Patience: time.Hour, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
-	d := l.open(l.options)
-	t.Cleanup(func() { _ = d.Close() })
-	l.driver = d
+	l := &s3Lake{store: s, options: cloud.Options{PartBytes: part, Patience: time.Hour, Sleep: hurry}}
+	l.lake = newLake(t, seed, func(clock func() time.Time) (storage.Driver, error) {
+		o := l.options
+		o.Lease.Clock = clock
+		return cloud.Open(context.Background(), cloud.SchemeS3, s3fake.Bucket, "lake/docs", s.Query(), &o)
+	})
 	return l
 }
 
-func (l *lake) open(o cloud.Options) *cloud.Driver {
-	l.t.Helper()
-	d, err := cloud.Open(context.Background(), cloud.SchemeS3, s3fake.Bucket, "lake/docs", l.store.Query(), &o)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return d
-}
-
-// start is one process: it waits for the lease, in made-up time, and runs until it
-// has caught up or cannot go on.
-func (l *lake) start() error {
-	l.t.Helper()
-	l.starts++
-	var ahead atomic.Int64
-	ahead.Store(int64(time.Duration(l.starts) * time.Hour))
-	o := l.options
-	o.Lease.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	d := l.open(o)
-	defer func() { _ = d.Close() }()
-	// As the binary it lets a dead process's compaction be over.
-	for {
-		who, err := d.Holder(context.Background(), ".hoodie/couch2hudi/compaction.lock")
-		if err != nil {
-			return err
-		}
-		if who == nil || !who.Stale || who.Again <= 0 {
-			break
-		}
-		ahead.Add(int64(who.Again))
-	}
-	for waited := time.Duration(0); ; {
-		_, err := l.ingest(d)
-		var locked *storage.LockedError
-		if !errors.As(err, &locked) {
-			return err
-		}
-		if waited += locked.Again; waited > 2*storage.DefaultValidity {
-			l.t.Fatalf("after %s: %v", waited, err)
-		}
-		ahead.Add(int64(locked.Again))
-	}
-}
-
 // under is a start with those faults; they are over afterwards.
-func (l *lake) under(f *s3fake.Faults) error {
+func (l *s3Lake) under(f *s3fake.Faults) error {
 	l.t.Helper()
 	l.store.Wrap(f.Wrap)
 	defer l.store.Wrap(nil)
 	return l.start()
 }
 
-// whole says that the table is as the database, and that there is nothing beside it.
-func (l *lake) whole(what string) {
-	l.t.Helper()
-	l.latest(what)
-	ctx := context.Background()
-	v, err := l.view().Reaching(ctx, "")
-	l.must(v, err)
-	named := map[string]bool{}
-	for _, i := range v.Writes() {
-		b, err := v.Body(ctx, i)
-		l.must(b, err)
-		for _, stats := range b.Stats {
-			for _, s := range stats {
-				named[s.Path] = true
-			}
-		}
-	}
-	for o, err := range storage.New(l.driver, nil).List(ctx, "") {
-		l.must(o, err)
-		data := strings.HasPrefix(o.Name, "pt=") && !strings.HasSuffix(o.Name, ".hoodie_partition_metadata")
-		if data && !named[o.Name] {
-			l.t.Errorf("%s: left over: %s", what, o.Name)
-		}
-	}
-}
-
 // swept says that one more start, which takes all uploads in parts for old, leaves none,
 // and no markers and heartbeats.
-func (l *lake) swept(what string) {
+func (l *s3Lake) swept(what string) {
 	l.t.Helper()
 	before := l.options
 	l.options.Stale = time.Nanosecond
-	l.must(nil, l.start())
+	l.settled(what)
 	l.options = before
 	keys, err := l.store.Unfinished()
 	if err != nil || len(keys) > 0 {
 		l.t.Errorf("%s: uploads in parts were left: %q, %v", what, keys, err)
 	}
-	for o, err := range storage.New(l.driver, nil).List(context.Background(), ".hoodie/.") {
-		l.must(o, err)
-		l.t.Errorf("%s: left over: %s", what, o.Name)
-	}
-	l.nothingLeft()
 }
 
 // The first try of each request goes wrong, of one kind after the other, in each way.
@@ -146,7 +70,7 @@ func (l *lake) swept(what string) {
 func TestStoreFirstTries(t *testing.T) {
 	for n, way := range s3fake.Ways() {
 		t.Run(string(way), func(t *testing.T) {
-			l := newLake(t, uint64(n))
+			l := newS3Lake(t, uint64(n))
 			every := 1
 			if way.Waits() {
 				l.options.Timeout, every = 100*time.Millisecond, max(1, *stride/2)
@@ -175,7 +99,7 @@ func TestStoreFirstTries(t *testing.T) {
 func TestStoreStorm(t *testing.T) {
 	ways := slices.DeleteFunc(s3fake.Ways(), s3fake.Way.Waits)
 	for seed := range uint64(*storms) {
-		l := newLake(t, seed)
+		l := newS3Lake(t, seed)
 		l.options.Patience = 200 * time.Millisecond
 		r := rand.New(rand.NewPCG(seed, 17))
 		hits := 0
@@ -203,7 +127,7 @@ func TestStoreStorm(t *testing.T) {
 // process ends and says so. Started again it goes on.
 func TestStoreDown(t *testing.T) {
 	ways := []s3fake.Way{s3fake.Before, s3fake.CutBefore, s3fake.CutAfter, s3fake.SlowDown}
-	l := newLake(t, 3)
+	l := newS3Lake(t, 3)
 	l.round(20)
 	l.must(nil, l.start())
 	l.whole("at first")
@@ -248,7 +172,7 @@ func TestStoreOneTry(t *testing.T) {
 			if way.Waits() || !way.Fits(kind) {
 				continue
 			}
-			l := newLake(t, 5)
+			l := newS3Lake(t, 5)
 			l.options.Patience = time.Nanosecond
 			step := *stride * 2
 			if *stride == 1 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"strings"
 	"time"
@@ -218,6 +219,9 @@ func (b *Bucket) listed(ctx context.Context, prefix string, list iter.Seq2[Objec
 			if err == nil {
 				err = ctx.Err()
 			}
+			if errors.Is(err, io.EOF) {
+				err = lostError{err}
+			}
 			if err != nil {
 				failed = fmt.Errorf("list %q: %w", prefix, err)
 				yield(Object{}, failed)
@@ -318,12 +322,28 @@ func (b *Bucket) do(ctx context.Context, op, name string, f func() (int64, error
 func (b *Bucket) run(op, name string, f func() (int64, error)) error {
 	start := b.now()
 	n, err := f()
+	if errors.Is(err, io.EOF) {
+		err = lostError{err}
+	}
 	if err != nil {
 		err = fmt.Errorf("%s %q: %w", op, abbreviate(name), err)
 	}
 	b.tell(op, name, n, start, err)
 	return err
 }
+
+// lostError is an error that is no io.EOF whatever it wraps: the end of a connection must
+// not be taken for that of what is read through it.
+type lostError struct{ err error }
+
+// Error implements error.
+func (e lostError) Error() string { return e.err.Error() }
+
+// Is implements errors.
+func (e lostError) Is(target error) bool { return target != io.EOF && errors.Is(e.err, target) }
+
+// As implements errors.
+func (e lostError) As(target any) bool { return errors.As(e.err, target) }
 
 // now is the time only when somebody wants to know how long things take.
 func (b *Bucket) now() time.Time {

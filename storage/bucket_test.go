@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -314,5 +315,39 @@ func TestObserve(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(ops, want) || bytes != 3+4+3 {
 		t.Errorf("observed %q and %d bytes,\nwant %q", ops, bytes, want)
+	}
+}
+
+// A connection that ends is an error of its own, and the end of nothing that is read
+// through it.
+func TestLostConnectionIsNoEnd(t *testing.T) {
+	d := mem.New(nil)
+	lost := &net.OpError{Op: "read", Net: "tcp", Err: io.EOF}
+	for kind, call := range map[storagetest.Kind]func(b *storage.Bucket) error{
+		storagetest.Read: func(b *storage.Bucket) error {
+			_, err := b.ReadAll(t.Context(), "o", 100)
+			return err
+		},
+		storagetest.Stat: func(b *storage.Bucket) error {
+			_, err := b.Stat(t.Context(), "o")
+			return err
+		},
+		storagetest.List: func(b *storage.Bucket) error {
+			for _, err := range b.List(t.Context(), "") {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		if _, err := storage.New(d, nil).Put(t.Context(), "o", []byte("content")); err != nil {
+			t.Fatal(err)
+		}
+		err := call(storage.New(storagetest.Faults(d, storagetest.Fault{Kind: kind, N: 1, Err: lost}), nil))
+		var network *net.OpError
+		if err == nil || errors.Is(err, io.EOF) || !errors.As(err, &network) || !strings.Contains(err.Error(), lost.Error()) {
+			t.Errorf("%s: %v", kind, err)
+		}
 	}
 }

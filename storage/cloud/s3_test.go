@@ -146,7 +146,7 @@ func TestFaultsPass(t *testing.T) {
 				o := cloud.Options{PartBytes: part, Patience: time.Hour}
 				every := 1
 				if way.Waits() {
-					o.Timeout, every = timeout, 3
+					o.Timeout, every = timeout, 10
 				}
 				f := s3fake.FirstTries(kind, way, every)
 				s.Wrap(f.Wrap)

@@ -31,6 +31,8 @@ type Options struct {
 	Patience time.Duration
 	// Retried, when set, is told of each failure that is tried again.
 	Retried func(err error, wait time.Duration)
+	// Sleep waits between two attempts; for tests.
+	Sleep func(context.Context, time.Duration) error
 	// Spill is the local folder where uploads of more than a megabyte wait for
 	// their end; the system's temporary folder by default.
 	Spill string
@@ -79,7 +81,10 @@ func New(root string, dial func(context.Context) (Cluster, error), o *Options) (
 	if o.Hidden != "" {
 		d.hidden = path.Join(d.root, o.Hidden)
 	}
-	d.retry = retry{patience: o.Patience, told: o.Retried, sleep: sleep}
+	d.retry = retry{patience: o.Patience, told: o.Retried, sleep: o.Sleep}
+	if d.retry.sleep == nil {
+		d.retry.sleep = sleep
+	}
 	if d.retry.patience == 0 {
 		d.retry.patience = defaultPatience
 	}
