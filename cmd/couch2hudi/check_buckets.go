@@ -29,6 +29,9 @@ func (c *checker) buckets(ctx context.Context, cfg config.Config, t *checkedTabl
 	if cfg.Table.Index != config.IndexBucket {
 		return
 	}
+	if what := costlyLookups(cfg); what != "" && cfg.StateDir == config.StateOff {
+		c.warn("table.lookups", cheaperLookups, "%s", what)
+	}
 	load := mergeLoad{Groups: min(cfg.Table.Buckets, cfg.Commit.MaxRows), Interval: time.Duration(cfg.Commit.Interval)}
 	if t.view != nil {
 		stored, err := storedIDs(ctx, t.view)

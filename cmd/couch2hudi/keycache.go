@@ -22,7 +22,13 @@ import (
 // the index stays as it is.
 func keepKeys(ctx context.Context, o *pipeline.Options, cfg config.Config, t *table.Table, show *progress, log *slog.Logger) (closer func() error, err error) {
 	none := func() error { return nil }
+	without := func() {
+		if what := costlyLookups(cfg); what != "" {
+			log.Warn("look-ups cost more with each partition", keyReason, what, keyNext, cheaperLookups)
+		}
+	}
 	if cfg.StateDir == config.StateOff {
+		without()
 		return none, nil
 	}
 	address, err := tableAddress(cfg.Table.URL)
@@ -32,6 +38,7 @@ func keepKeys(ctx context.Context, o *pipeline.Options, cfg config.Config, t *ta
 	dir, err := stateDir(cfg.StateDir, t.Name(), address)
 	if err != nil {
 		log.Warn("no key cache", keyReason, err.Error())
+		without()
 		return none, nil
 	}
 	pins, err := json.Marshal(o.Layout)
@@ -48,6 +55,7 @@ func keepKeys(ctx context.Context, o *pipeline.Options, cfg config.Config, t *ta
 	switch {
 	case err != nil && cfg.StateDir == "":
 		log.Warn("no key cache", keyReason, err.Error())
+		without()
 		return none, nil
 	case err != nil:
 		return none, fmt.Errorf("%w (state_dir, or %q to do without)", err, "--state-dir "+config.StateOff)

@@ -76,3 +76,21 @@ func TestStoreFails(t *testing.T) {
 	_, _, source := shop(t, couchfake.Options{}, 1)
 	want(t, exitFailed, []string{"FAIL", "Permissions"}, "check", "--source", source, "--table", table)
 }
+
+// Keys that may be in any partition are looked for in all of them, by requests: who does
+// without the key cache is told.
+func TestLookupsInABucket(t *testing.T) {
+	_, _, source := shop(t, couchfake.Options{}, 3)
+	const next = "index.scope: partition"
+	flags := func(command string, more ...string) []string {
+		return append([]string{command, "--source", source, "--table", s3Bucket(t), "--trust-single-writer", "--index", "bucket", "--buckets", "2"}, more...)
+	}
+	byDay := []string{"--partition-field", "at", "--partition-format", "yyyyMMdd", "--state-dir", "off"}
+	want(t, 0, []string{"warn  table.lookups", next}, flags("check", byDay...)...)
+	want(t, 0, []string{"look-ups cost more", next}, flags("run", append(byDay, "--once")...)...)
+	for _, fine := range [][]string{{"--state-dir", "off"}, append(byDay[:4:4], "--state-dir", t.TempDir())} {
+		if out := want(t, 0, nil, flags("check", fine...)...); strings.Contains(out, "table.lookups") {
+			t.Errorf("%v: %s", fine, out)
+		}
+	}
+}
