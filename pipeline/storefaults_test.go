@@ -127,11 +127,18 @@ func TestStoreStorm(t *testing.T) {
 // process ends and says so. Started again it goes on.
 func TestStoreDown(t *testing.T) {
 	ways := []s3fake.Way{s3fake.Before, s3fake.CutBefore, s3fake.CutAfter, s3fake.SlowDown}
-	l := newS3Lake(t, 3)
-	l.round(20)
-	l.must(nil, l.start())
-	l.whole("at first")
-	for n := 1; ; n += *stride {
+	var l *s3Lake
+	for n, at := 1, 0; ; n, at = n+*stride, at+1 {
+		const rounds = 10 // of one table: a larger one asks for more in each
+		if at%rounds == 0 {
+			if l != nil {
+				l.swept("in the end")
+			}
+			l = newS3Lake(t, 3)
+			l.round(20)
+			l.must(nil, l.start())
+			l.whole("at first")
+		}
 		l.round(20)
 		patience := l.options.Patience
 		l.options.Patience = time.Millisecond
