@@ -29,6 +29,9 @@ RACE_FLAGS ?= -short
 FAULT_FLAGS ?=
 
 RECIPES ?=
+STORE ?= s3
+STORE_PKGS ?= ./pipeline ./table ./writer ./reader ./compaction ./rebucket ./index/... ./hudi/timeline ./catalog
+STORE_FLAGS ?= -short
 
 export ORACLE_DIR DOCKER_DIR
 
@@ -47,8 +50,11 @@ demo: build ## everything on one machine: a stand-in for CouchDB, ingest, increm
 test: fresh-results vet lint unit store-faults race fuzz-smoke ## all that needs only Go, in stages
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
-test-oracle: fresh-results processes oracle docker oracle-tests examples ## real Spark, Flink, Hive's readers, hudi-rs and containers against our tables
+test-oracle: fresh-results processes stores oracle docker oracle-tests examples ## real Spark, Flink, Hive's readers, hudi-rs and containers against our tables
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
+
+test-stores: ## the tests of tables on STORE: mem, file, s3 or hdfs (stand-ins), or the URL of a folder of yours; STORE_PKGS, STORE_FLAGS
+	TEST_STORE='$(STORE)' go test -count=1 -tags stores -timeout 120m $(STORE_FLAGS) $(STORE_PKGS)
 
 test-full: ## both, with large sizes and longer fuzzing
 	E2E_FULL=1 $(MAKE) test FUZZSMOKE=30s FAULT_FLAGS='-fault.stride 5 -fault.storms 20'
@@ -124,6 +130,19 @@ kill: $(STAGE) # the binary killed 180 times, at least 3 times in each step of a
 
 memory: $(STAGE) # the binary's memory with a million documents and 50 of 8 MB
 	@$(RUN) -name memory -json -log -- go test -json -count=1 -timeout 20m ./e2e/memory -memory.full
+
+# The tests of tables on the drivers of other stores, by stand-ins in their own process.
+# On S3 each request goes over HTTP: there the short form is what runs whole lines.
+STORES_RUN_S3 := ^(TestSimulation|TestCrashSweep|TestFaultStorm|TestFencing|TestCurrent|TestCompaction.*|TestRecover.*|TestRollback)$$
+.PHONY: stores test-stores
+stores: $(STAGE)
+ifeq ($(E2E_FULL),)
+	@$(RUN) -name stores-hdfs -json -- env TEST_STORE=hdfs go test -json -count=1 -tags stores -short -timeout 20m ./pipeline ./table
+	@$(RUN) -name stores-s3 -json -- env TEST_STORE=s3 go test -json -count=1 -tags stores -short -timeout 20m -run '$(STORES_RUN_S3)' ./pipeline ./table
+else
+	@$(RUN) -name stores-hdfs -json -- env TEST_STORE=hdfs go test -json -count=1 -tags stores -timeout 60m $(STORE_PKGS)
+	@$(RUN) -name stores-s3 -json -- env TEST_STORE=s3 go test -json -count=1 -tags stores -short -timeout 60m ./pipeline ./table ./compaction ./index/... ./hudi/timeline ./catalog
+endif
 
 # Beside each other: both wait for disks and processes half of the time.
 .PHONY: processes
