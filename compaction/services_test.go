@@ -11,6 +11,7 @@ import (
 
 	"github.com/couch2hudi/couch2hudi/compaction"
 	"github.com/couch2hudi/couch2hudi/hudi"
+	"github.com/couch2hudi/couch2hudi/internal/teststore"
 	"github.com/couch2hudi/couch2hudi/storage"
 	"github.com/couch2hudi/couch2hudi/storage/storagetest"
 	"github.com/couch2hudi/couch2hudi/table"
@@ -197,7 +198,10 @@ func TestServicesRetry(t *testing.T) {
 }
 
 // Who is stopped takes the run back; the next process runs the plan.
-func TestServicesStop(t *testing.T) { synctest.Test(t, servicesStop) }
+func TestServicesStop(t *testing.T) {
+	t.Setenv(teststore.Env, "mem") // a lease of another store is renewed beside the bubble's end
+	synctest.Test(t, servicesStop)
+}
 
 func servicesStop(t *testing.T) {
 	w := newWorld(t, 6)
