@@ -20,6 +20,7 @@ STAGE := $(BIN)/stage
 RUN = $(STAGE) -results $(RESULTS)
 
 PKGS ?= ./...
+UNIT_PKGS ?= $(PKGS)
 FUZZTIME ?= 60s
 FUZZSMOKE ?= 3s
 BENCH ?= .
@@ -111,7 +112,7 @@ lint-only: $(LINT)
 	$(LINT) run --build-tags oracle $(PKGS)
 
 unit: $(STAGE)
-	@$(RUN) -name unit -json -- go test -json -count=1 -timeout 20m $(TEST_FLAGS) $(PKGS)
+	@$(RUN) -name unit -json -- go test -json -count=1 -timeout 20m $(TEST_FLAGS) $(UNIT_PKGS)
 
 # The whole line over S3 and HDFS in memory, whose every request goes wrong.
 store-faults: $(STAGE)

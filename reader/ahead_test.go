@@ -66,7 +66,7 @@ func noisy(r *rand.Rand, from, n int, order int64) []hudi.Record {
 // scanned is a table of base files, each of so many rows, of which the first has so many
 // log files.
 func scanned(t testing.TB, files, rows, logs, logRows int) *fixture {
-	f, r := newFixture(t), rand.New(rand.NewPCG(3, 4))
+	f, r := newFixtureIn(t, mem.New(nil)), rand.New(rand.NewPCG(3, 4))
 	var base hudi.Time
 	for i := range files {
 		base = f.commit(baseOf("pt=a", hudi.FileID(fmt.Sprintf("g%d-0", i)), noisy(r, i*rows, rows, 1)...))
@@ -81,7 +81,7 @@ func scanned(t testing.TB, files, rows, logs, logRows int) *fixture {
 // requests it took and how long.
 func (f *fixture) scan(t testing.TB, block, memory int64, ahead int) (rows int, asked int64, took time.Duration) {
 	t.Helper()
-	d, cache := &distant{Driver: f.driver, block: block}, storage.NewCache(memory)
+	d, cache := &distant{Driver: f.driver.(*mem.Driver), block: block}, storage.NewCache(memory)
 	v := openView(t, storage.New(d, &storage.Options{Cache: cache, Ahead: ahead}))
 	if _, err := v.Schema(t.Context()); err != nil {
 		t.Fatal(err)

@@ -34,6 +34,11 @@ type fixture struct {
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
+	return newFixtureIn(t, teststore.New(t))
+}
+
+func newFixtureIn(t testing.TB, d storage.Driver) *fixture {
+	t.Helper()
 	s, err := hudi.NewSchema("docs", hudi.Column{Name: "_id", Kind: hudi.KindString}, hudi.Column{Name: "_rev_order", Kind: hudi.KindLong},
 		hudi.Column{Name: "_op", Kind: hudi.KindString}, hudi.Column{Name: "_deleted", Kind: hudi.KindBoolean}, hudi.Column{Name: "v", Kind: hudi.KindString})
 	if err != nil {
@@ -44,7 +49,7 @@ func newFixture(t testing.TB) *fixture {
 		now = now.Add(time.Second)
 		return now
 	}
-	f := &fixture{t: t, driver: teststore.New(t), schema: s}
+	f := &fixture{t: t, driver: d, schema: s}
 	f.bucket = storage.New(f.driver, nil)
 	if f.table, err = table.Create(t.Context(), f.bucket, table.CreateOptions{Name: "docs", PartitionField: "pt"}, table.Options{Clock: clock}); err != nil {
 		t.Fatal(err)

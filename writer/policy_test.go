@@ -55,6 +55,10 @@ func (s *simulated) files() int {
 // figures there are this test's (go test ./writer -run TestPolicy -v).
 func TestPolicy(t *testing.T) {
 	const commits, mib = 1000, 1 << 20
+	rows := 2_000_000
+	if testing.Short() {
+		rows = 200_000
+	}
 	row := hudi.Row{hudi.String(strings.Repeat("document ", 100))}
 	for _, c := range []struct {
 		rows, partitions   int
@@ -71,7 +75,7 @@ func TestPolicy(t *testing.T) {
 			rs[i] = located(fmt.Sprintf("%08x", uint32(i)*2654435761), fmt.Sprint("p=", i%c.partitions), "")
 			rs[i].Row = row
 		}
-		for range min(commits, 2_000_000/c.rows) {
+		for range min(commits, rows/c.rows) {
 			plan, err := writer.Assign(writer.State{Latest: s.latest, RowBytes: simRow}, rs, o)
 			if err != nil {
 				t.Fatal(err)
