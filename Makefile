@@ -63,7 +63,7 @@ test-full: ## both, with large sizes and longer fuzzing
 
 check: ## quick: lint, the import graph, vet
 	go vet ./...
-	go vet -tags oracle ./e2e/...
+	go vet -tags oracle,stores ./e2e/... ./pipeline ./internal/teststore
 	$(MAKE) --no-print-directory lint-only
 	go test ./internal/tidy/...
 
@@ -103,13 +103,13 @@ fresh-results: $(STAGE)
 
 vet: $(STAGE)
 	@$(RUN) -name vet -- go vet $(PKGS)
-	@$(RUN) -name vet-oracle -- go vet -tags oracle ./e2e/...
+	@$(RUN) -name vet-oracle -- go vet -tags oracle,stores ./e2e/... ./pipeline ./internal/teststore
 
 lint: $(STAGE) $(LINT) ## golangci-lint, built at a pinned version
-	@$(RUN) -name lint -- $(LINT) run --build-tags oracle $(PKGS)
+	@$(RUN) -name lint -- $(LINT) run --build-tags oracle,stores $(PKGS)
 
 lint-only: $(LINT)
-	$(LINT) run --build-tags oracle $(PKGS)
+	$(LINT) run --build-tags oracle,stores $(PKGS)
 
 unit: $(STAGE)
 	@$(RUN) -name unit -json -- go test -json -count=1 -timeout 20m $(TEST_FLAGS) $(UNIT_PKGS)
