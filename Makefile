@@ -51,7 +51,7 @@ demo: build ## everything on one machine: a stand-in for CouchDB, ingest, increm
 test: fresh-results vet lint unit store-faults race fuzz-smoke ## all that needs only Go, in stages
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
-test-oracle: fresh-results processes stores oracle docker oracle-tests examples ## real Spark, Flink, Hive's readers, hudi-rs and containers against our tables
+test-oracle: fresh-results kill memory stores oracle docker oracle-tests examples ## real Spark, Flink, Hive's readers, hudi-rs and containers against our tables
 	@[ -n '$(KEEP_RESULTS)' ] || $(RUN) -sum
 
 test-stores: ## the tests of tables on STORE: mem, file, s3 or hdfs (stand-ins), or the URL of a folder of yours; STORE_PKGS, STORE_FLAGS
@@ -144,12 +144,6 @@ else
 	@$(RUN) -name stores-hdfs -json -- env TEST_STORE=hdfs go test -json -count=1 -tags stores -timeout 60m $(STORE_PKGS)
 	@$(RUN) -name stores-s3 -json -- env TEST_STORE=s3 go test -json -count=1 -tags stores -short -timeout 60m ./pipeline ./table ./compaction ./index/... ./hudi/timeline ./catalog
 endif
-
-# Beside each other: both wait for disks and processes half of the time.
-.PHONY: processes
-processes: $(STAGE)
-	@$(MAKE) --no-print-directory kill & other=$$!; status=0; \
-	$(MAKE) --no-print-directory memory || status=1; wait $$other || status=1; exit $$status
 
 # Not the tests that have stages of their own.
 oracle-tests: $(STAGE)
