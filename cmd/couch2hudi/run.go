@@ -213,13 +213,17 @@ const readMemory = 256 << 20
 // limit, not this, is what bounds the heap.
 const collectAt = 400
 
+// ownPages is what the program itself takes of a budget: its file's pages, most of
+// them of the stores' clients, of which the runtime's limit knows nothing.
+const ownPages = 48 << 20
+
 // limitMemory lets the collector keep the heap near the budget, unless the
 // environment says otherwise, and does not trouble it long before.
 func limitMemory(budget int64) {
 	if budget <= 0 || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	debug.SetMemoryLimit(budget)
+	debug.SetMemoryLimit(budget - min(ownPages, budget/4))
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}

@@ -30,6 +30,7 @@ class Stream:
 
     def __init__(self, spark, q):
         self.lock = threading.Lock()
+        self.taking = threading.Lock()
         self.rows = []
         self.columns = q["columns"]
         options = {"hoodie.datasource.streaming.startOffset": "earliest", **q.get("options", {})}
@@ -41,9 +42,10 @@ class Stream:
                       .foreachBatch(self.take).start())
 
     def take(self, frame, batch):
-        rows = [[batch, *row] for row in frame.collect()]
-        with self.lock:
-            self.rows += rows
+        with self.taking:
+            rows = [[batch, *row] for row in frame.collect()]
+            with self.lock:
+                self.rows += rows
 
     def fetch(self):
         if self.query.exception() is not None:
@@ -55,4 +57,7 @@ class Stream:
         return {"columns": [["batch", "long"], *types], "rows": rows, "state": "RUNNING" if self.query.isActive else "STOPPED"}
 
     def stop(self):
+        """Stop it. Spark does not wait for the batch that is being taken; whoever fetches next wants its rows."""
         self.query.stop()
+        with self.taking:
+            pass
