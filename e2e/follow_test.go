@@ -250,13 +250,14 @@ type streamOf struct {
 	deletes int               // delete messages, which know the key alone
 	batches map[any]bool      // of Spark
 	earlier map[any]bool      // of Spark, before it was started again
+	taken   map[[2]any]bool   // of Spark: documents by batch
 	orders  map[string]int64  // by document: of the last state that came
 	state   map[string]string // by document: the last revision that came
 }
 
 func (f *followed) stream(name string, e *engine, q question) *streamOf {
 	f.t.Helper()
-	s := &streamOf{f: f, name: name, e: e, batches: map[any]bool{}, orders: map[string]int64{}, state: map[string]string{}}
+	s := &streamOf{f: f, name: name, e: e, batches: map[any]bool{}, taken: map[[2]any]bool{}, orders: map[string]int64{}, state: map[string]string{}}
 	s.begin(q)
 	f.t.Cleanup(s.stop) // before the folder of its checkpoint goes
 	return s
@@ -297,9 +298,11 @@ func (s *streamOf) fetch() {
 	}
 	for _, r := range rows {
 		id := r["_id"].(string)
-		if s.earlier[r["batch"]] {
+		one := [2]any{r["batch"], id}
+		if s.earlier[r["batch"]] || s.earlier != nil && s.taken[one] {
 			continue
 		}
+		s.taken[one] = true
 		if r["op"] == "-D" {
 			s.deletes++
 			continue
