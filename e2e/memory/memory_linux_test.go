@@ -22,7 +22,7 @@ var full = flag.Bool("memory.full", false, "a million documents and 50 of 8 MB")
 // mostResident is what the binary may have in memory with the default
 // configuration, in bytes: the budget, a document of 8 MB as it is encoded, and some
 // 55 MB of the program's own pages, which are counted with it.
-const mostResident = 450_000_000
+const mostResident = 400_000_000
 
 // program is the binary under test, which TestMain builds.
 var program string
